@@ -16,12 +16,13 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
       page_locked_(shard.device().page_locked()),
-      shared_slots_{
-          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
-          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
-          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces),
-          HaloSlot(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces)} {
-  keeps_columns_ = policy.keeps_columns(sites);
+      keeps_columns_(policy.keeps_columns(sites)) {
+  const auto add_slot = [&](std::deque<HaloSlot>& slots, std::size_t sent, std::size_t received) {
+    HaloSlot& slot =
+        slots.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces);
+    slot.send_buffer(sent);
+    slot.receive_buffer(received);
+  };
   std::array<std::size_t, 2> most_sent{}, most_received{}, most_expanded{};
   std::size_t most_packed = 0;
   for (const Site& site : sites) {
@@ -50,12 +51,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     const std::int64_t kept = policy.kept_slots(site);
     halo.keeps = kept > 0;
     const std::int64_t slots = halo.keeps ? kept : policy.slots() > 1 ? policy.slots() : 0;
-    for (std::int64_t i = 0; i < slots; ++i) {
-      HaloSlot& slot = halo.ring.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo,
-                                              account, pieces);
-      slot.send_buffer(sent);
-      slot.receive_buffer(received);
-    }
+    for (std::int64_t i = 0; i < slots; ++i) add_slot(halo.ring, sent, received);
     if (halo.keeps) schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
     if (slots > 0) continue;
     const std::size_t shared = shared_place(site, 0);
@@ -63,13 +59,17 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     most_received[shared] = std::max(most_received[shared], received);
   }
   if (most_packed > 0) packed_ = Buffer(most_packed, MemoryUse::halo, account);
-  for (std::size_t i = 0; i < expanded_.size() && turns() > 1; ++i) {
-    expanded_[i] = Buffer(most_expanded[i % 2], MemoryUse::halo, account);
+  for (int turn = 0; turn < turns(); ++turn) {
+    for (const std::size_t kind : {0U, 1U}) {
+      if (turns() > 1) expanded_.emplace_back(most_expanded[kind], MemoryUse::halo, account);
+      // Not in use if rings hold all sites' rows.
+      add_slot(shared_slots_, most_sent[kind], most_received[kind]);
+    }
   }
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
-  held_.reserve(shared_slots_.size());
+  held_.reserve(2);  // The last site's rows and partial sums.
   opened_.reserve(sites.size());
   if (shared_slots_[0].in_order()) {
     failed_ = Buffer(sites.size() * sizeof(std::int32_t), MemoryUse::workspace, &page_locked_);
@@ -82,11 +82,6 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   for (const SiteHalo& h : site_halos_) exchanges += h.ring.size();
   // A peer gets as many messages an exchange as there are pieces.
   comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_));
-  if (policy.slots() > 1) return;
-  for (std::size_t i = 0; i < 2 * static_cast<std::size_t>(turns()); ++i) {
-    shared_slots_[i].send_buffer(most_sent[i % 2]);
-    shared_slots_[i].receive_buffer(most_received[i % 2]);
-  }
 }
 
 void StaleHalo::begin_epoch(Clock clock) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -144,19 +143,19 @@ class StaleHalo final : public Halo {
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
   MemoryAccount page_locked_;
+  bool keeps_columns_;  ///< Whether any site leaves out columns.
   /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
   /// since freeing it may wait for messages in flight, which they end.
   Buffer failed_;
   /// The packed rows that an exchange with kept columns is sending, and those that it has received
   /// by shared_place(); with one turn, they are in `packed_` too.
   Buffer packed_;
-  std::array<Buffer, 4> expanded_;
-  /// If policy_.slots() is 1: the slots of all exchanges, by shared_place().
-  std::array<HaloSlot, 4> shared_slots_;
+  std::vector<Buffer> expanded_;
+  /// The slots of exchanges without a ring, by shared_place().
+  std::deque<HaloSlot> shared_slots_;
   std::vector<SiteHalo> site_halos_;
   std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
-  bool keeps_columns_;           ///< Whether any site leaves out columns.
   int turn_ = 0;                 ///< Of the last exchange of rows.
   int last_site_ = -1;           ///< The site that sends last in an epoch.
   int last_sums_ = -1;           ///< That of its partial sums, if it has any.
