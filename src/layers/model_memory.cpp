@@ -16,8 +16,6 @@ std::vector<Stretch> stretches_of(const Composition& model) {
   return all;
 }
 
-std::size_t index(int id) { return static_cast<std::size_t>(id); }
-
 /// The times from the first to the last use of a matrix, both included.
 struct Lifetime {
   int first = 0;
@@ -43,19 +41,19 @@ struct PassTimes {
       ++end;
     }
     backward.resize(forward.size());
-    // With blocks, steps that make gradients row by row wait for the next step that does not.
-    for (std::size_t i = backward.size(); i-- > 0;) backward[i] = {end, end++};
-    if (in_blocks) {
-      int awaited = end;
-      for (int i = 0; i < model.steps(); ++i) {
-        const Composition::Backward how = model.backward(i);
-        if (how != Composition::Backward::at_once) backward[index(i)].last = awaited;
-        if (how == Composition::Backward::row_by_row || !model.value(model.output(i)).has_gradient)
-          continue;
-        awaited = backward[index(i)].first;
-      }
+    // With blocks, a step's rows may be made as late as the next step that does not work row by row
+    // needs them, or at the end.
+    const int first = end, steps = model.steps();
+    end += steps + 1;
+    int needed = end - 1;
+    for (int i = 0; i < steps; ++i) {
+      const Composition::Backward how = model.backward(i);
+      const int at = first + steps - 1 - i;
+      const bool late = in_blocks && how != Composition::Backward::at_once;
+      backward[static_cast<std::size_t>(i)] = {at, late ? needed : at};
+      const bool runs = model.value(model.output(i)).has_gradient;
+      if (runs && how != Composition::Backward::row_by_row) needed = at;
     }
-    ++end;
   }
 };
 
