@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/matrix.hpp"
+
 namespace heliograph {
 
 class GatherBlocks;
@@ -16,9 +18,9 @@ struct CsrView {
   const GatherBlocks* blocks = nullptr;
   const float* values = nullptr;  ///< One for each entry; null if all are 1.
 
-  /// Rows [begin, begin + count), without blocks. The offsets still count from the whole matrix.
-  CsrView row_range(std::int64_t begin, std::int64_t count) const {
-    return {count, offsets + begin, columns, nullptr, values};
+  /// These rows, without blocks. The offsets still count from the whole matrix.
+  CsrView row_range(RowRange range) const {
+    return {range.rows(), offsets + range.begin, columns, nullptr, values};
   }
 };
 
@@ -44,9 +46,9 @@ struct SparseView {
   const float* values = nullptr;
   std::int64_t entries = 0;
 
-  /// Rows [begin, begin + count). `entries` and the offsets still count from the whole matrix.
-  SparseView row_range(std::int64_t begin, std::int64_t count) const {
-    return {count, cols, offsets + begin, columns, values, entries};
+  /// These rows. `entries` and the offsets still count from the whole matrix.
+  SparseView row_range(RowRange range) const {
+    return {range.rows(), cols, offsets + range.begin, columns, values, entries};
   }
 };
 

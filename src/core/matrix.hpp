@@ -4,6 +4,13 @@
 
 namespace heliograph {
 
+/// Rows [begin, end) of a matrix.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  constexpr std::int64_t rows() const { return end - begin; }
+};
+
 /// Row-major matrix of T that it does not own. `stride` counts elements between row starts.
 template <class T>
 struct BasicMatrixView {
@@ -15,6 +22,9 @@ struct BasicMatrixView {
   constexpr T* row(std::int64_t r) const { return data + r * stride; }
   constexpr BasicMatrixView row_range(std::int64_t begin, std::int64_t count) const {
     return {data + begin * stride, count, cols, stride};
+  }
+  constexpr BasicMatrixView row_range(RowRange range) const {
+    return row_range(range.begin, range.rows());
   }
   constexpr BasicMatrixView col_range(std::int64_t begin, std::int64_t count) const {
     return {data + begin, rows, count, stride};

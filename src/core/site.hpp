@@ -4,16 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "core/matrix.hpp"
 #include "core/noise.hpp"
 
 namespace heliograph {
-
-/// Rows [begin, end) of a matrix.
-struct RowRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t rows() const { return end - begin; }
-};
 
 /// One exchange of a model, which sends rows of boundary nodes at one point of a pass. The step
 /// that makes the exchange declares it; it is the same on every rank.

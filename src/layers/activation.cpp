@@ -119,12 +119,12 @@ void Activation::forward(const Pass& pass, RowRange rows) {
   pass.kernels().norm_act_forward(
       pass.read(options_.y).row_range(rows).dense, norm_act(pass, rows),
       adds ? pass.read(options_.residual).row_range(rows).dense : ConstMatrixView{},
-      pass.write(out_).row_range(rows.begin, rows.rows()));
+      pass.write(out_).row_range(rows));
 }
 
 MatrixView Activation::residual_gradient(const Pass& pass, RowRange rows) const {
   if (options_.residual == kNoValue || !pass.has_gradient(options_.residual)) return {};
-  return pass.gradient_part(options_.residual).row_range(rows.begin, rows.rows());
+  return pass.gradient_part(options_.residual).row_range(rows);
 }
 
 NormActGradients Activation::gradients(const Pass& pass, RowRange rows) const {
@@ -170,13 +170,13 @@ void Activation::backward(const Pass& pass) {
 
 void Activation::backward_rows(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const MatrixView d = pass.gradient(out_).row_range(rows.begin, rows.rows());
+  const MatrixView d = pass.gradient(out_).row_range(rows);
   if (!batch()) {
     k.norm_act_backward(pass.saved(options_.y).row_range(rows).dense, norm_act(pass, rows), d,
                         residual_gradient(pass, rows), gradients(pass, rows));
   }
   if (options_.other_readers) {
-    k.axpby(1, d, 0, pass.gradient_part(options_.y).row_range(rows.begin, rows.rows()));
+    k.axpby(1, d, 0, pass.gradient_part(options_.y).row_range(rows));
   }
 }
 

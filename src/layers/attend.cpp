@@ -139,15 +139,15 @@ void Attend::sum_halo_sources(const Pass& pass, ConstMatrixView dy,
 void Attend::offer(const Pass& pass, RowRange rows) {
   const RowRange offered = rows;
   if (options_.has_halo && rows.end == pass.graph.rows()) rows.end += pass.graph.halo_rows();
-  const MatrixView made = z(pass).row_range(rows.begin, rows.rows());
+  const MatrixView made = z(pass).row_range(rows);
   {
     const PhaseTimer timer(pass.times().gemm);
     multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(weight_), false,
              nullptr, made);
   }
   pass.kernels().attention_scores(made, pass.parameter(source_).data, pass.parameter(target_).data,
-                                  source_scores(pass).row_range(rows.begin, rows.rows()),
-                                  score(pass, kTarget).row_range(rows.begin, rows.rows()));
+                                  source_scores(pass).row_range(rows),
+                                  score(pass, kTarget).row_range(rows));
   if (options_.has_halo) return;
   const Site& site = pass.site(forward_site_);
   if (rows.begin == 0) pass.context.halo.open(site, {z(pass), nullptr, source_scores(pass)});

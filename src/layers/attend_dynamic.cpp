@@ -59,7 +59,7 @@ void AttendDynamic::offer(const Pass& pass, RowRange rows) {
   {
     const PhaseTimer timer(pass.times().gemm);
     multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(source_weight_),
-             false, nullptr, sources.row_range(rows.begin, rows.rows()));
+             false, nullptr, sources.row_range(rows));
   }
   if (options_.has_halo) return;
   const Site& site = pass.site(forward_site_);

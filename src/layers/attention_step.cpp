@@ -48,8 +48,8 @@ EdgeDropout AttentionStep::halo_source_dropout(const Pass& pass) const {
 void AttentionStep::forward(const Pass& pass, RowRange rows) {
   if (heads_.id < 0) return;
   Kernels& k = pass.kernels();
-  const ConstMatrixView heads = pass.saved(heads_).row_range(rows.begin, rows.rows());
-  const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
+  const ConstMatrixView heads = pass.saved(heads_).row_range(rows);
+  const MatrixView y = pass.write(y_).row_range(rows);
   for (std::int64_t begin = 0; begin < options_.cols; begin += out_) {
     k.axpby(share(), heads.col_range(begin, out_), begin == 0 ? 0.0F : 1.0F, y);
   }

@@ -72,14 +72,14 @@ void Convolve::multiply_self(const Pass& pass, RowRange rows, bool accumulate,
   if (self_weight_ < 0) return;
   const PhaseTimer timer(pass.times().gemm);
   multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(self_weight_),
-           accumulate, bias, pass.write(y_).row_range(rows.begin, rows.rows()));
+           accumulate, bias, pass.write(y_).row_range(rows));
 }
 
 void Convolve::offer(const Pass& pass, RowRange rows) {
   if (options_.transform_first) {
     const PhaseTimer timer(pass.times().gemm);
     multiply(pass.kernels(), pass.read(options_.x).row_range(rows), pass.parameter(weight_), false,
-             nullptr, transformed(pass).row_range(rows.begin, rows.rows()));
+             nullptr, transformed(pass).row_range(rows));
   }
   pass.graph.offer(pass.context, pass.site(forward_site_), exchanged(pass), rows);
 }
@@ -96,12 +96,12 @@ void Convolve::gather(const Pass& pass) {
 
 void Convolve::forward(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
+  const MatrixView y = pass.write(y_).row_range(rows);
   const MatrixView sums = options_.transform_first ? pass.write(y_) : pass.saved(sum_);
   pass.graph.add_halo(pass.context, pass.site(forward_site_), sums, rows);
   if (epsilon_ >= 0) {
-    k.add_scaled(pass.parameter(epsilon_).data, exchanged(pass).row_range(rows.begin, rows.rows()),
-                 sums.row_range(rows.begin, rows.rows()));
+    k.add_scaled(pass.parameter(epsilon_).data, exchanged(pass).row_range(rows),
+                 sums.row_range(rows));
   }
   if (options_.transform_first) {
     if (bias_ >= 0 && !self_adds_bias(pass)) k.add_bias(y, bias(pass));
@@ -114,8 +114,8 @@ void Convolve::forward(const Pass& pass, RowRange rows) {
 
 void Convolve::make_sum_gradient(const Pass& pass, RowRange rows) const {
   const PhaseTimer timer(pass.times().gemm);
-  pass.kernels().gemm(pass.gradient(y_).row_range(rows.begin, rows.rows()), pass.parameter(weight_),
-                      true, false, pass.scratch(gradient_).row_range(rows.begin, rows.rows()));
+  pass.kernels().gemm(pass.gradient(y_).row_range(rows), pass.parameter(weight_), true, false,
+                      pass.scratch(gradient_).row_range(rows));
 }
 
 void Convolve::backward_offer(const Pass& pass, RowRange rows) {
@@ -175,18 +175,19 @@ void Convolve::backward(const Pass& pass) {
 
 void Convolve::backward_rows(const Pass& pass, RowRange rows) {
   if (backward_site_ < 0) return;
-  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
   const bool transforms = options_.transform_first;
   const MatrixView gradient = pass.scratch(gradient_);
   const MatrixView dx = input_gradient_ ? pass.gradient_part(options_.x) : MatrixView{};
   const MatrixView sums = transforms ? gradient : dx;
   pass.graph.add_halo(pass.context, pass.site(backward_site_), sums, rows);
   if (epsilon_ >= 0) {
-    pass.kernels().add_scaled(pass.parameter(epsilon_).data, of(pulled(pass)), of(sums));
+    pass.kernels().add_scaled(pass.parameter(epsilon_).data, pulled(pass).row_range(rows),
+                              sums.row_range(rows));
   }
   if (!transforms || !input_gradient_) return;
   const PhaseTimer timer(pass.times().gemm);
-  pass.kernels().gemm(of(gradient), pass.parameter(weight_), true, self_weight_ >= 0, of(dx));
+  pass.kernels().gemm(gradient.row_range(rows), pass.parameter(weight_), true, self_weight_ >= 0,
+                      dx.row_range(rows));
 }
 
 void Convolve::end_backward(const Pass& pass) {

@@ -45,9 +45,8 @@ void Drop::forward(const Pass& pass, RowRange rows) {
 }
 
 void Drop::backward_rows(const Pass& pass, RowRange rows) {
-  pass.kernels().dropout(pass.gradient(out_).row_range(rows.begin, rows.rows()),
-                         dropout_of(mask_, pass, rows),
-                         pass.gradient_part(x_).row_range(rows.begin, rows.rows()));
+  pass.kernels().dropout(pass.gradient(out_).row_range(rows), dropout_of(mask_, pass, rows),
+                         pass.gradient_part(x_).row_range(rows));
 }
 
 }  // namespace heliograph

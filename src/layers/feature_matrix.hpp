@@ -33,8 +33,8 @@ struct FeatureView {
   }
   FeatureView row_range(RowRange range) const {
     FeatureView v = *this;
-    v.dense = is_sparse ? dense : dense.row_range(range.begin, range.rows());
-    v.sparse = is_sparse ? sparse.row_range(range.begin, range.rows()) : sparse;
+    v.dense = is_sparse ? dense : dense.row_range(range);
+    v.sparse = is_sparse ? sparse.row_range(range) : sparse;
     return v;
   }
   std::int64_t rows() const { return is_sparse ? sparse.rows : dense.rows; }

@@ -15,7 +15,7 @@ Gate::Gate(Declare& declare, const std::vector<ValueId>& parts) : parts_(parts) 
 }
 
 void Gate::forward(const Pass& pass, RowRange rows) {
-  const MatrixView out = pass.write(out_).row_range(rows.begin, rows.rows());
+  const MatrixView out = pass.write(out_).row_range(rows);
   const MatrixView scores = pass.saved(scores_);
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     pass.kernels().gate_forward(pass.read(parts_[k]).row_range(rows).dense,

@@ -91,8 +91,8 @@ void GraphOperator::offer(const PassContext& pass, const Site& site, ConstMatrix
     const RowRange range{begin, std::min(begin + block, sums.rows)};
     {
       const PhaseTimer timer(pass.times.aggregate);
-      pass.kernels.aggregate_inner(made.row_range(begin, range.rows()), x, cols, 0, nullptr,
-                                   sums.row_range(begin, range.rows()), {});
+      pass.kernels.aggregate_inner(made.row_range(range), x, cols, 0, nullptr,
+                                   sums.row_range(range), {});
     }
     pass.halo.offer(*site.sums, range);
   }
@@ -121,48 +121,48 @@ void GraphOperator::begin_sum(const PassContext& pass, const Site& site, ConstMa
       pass.kernels.aggregate_inner(inner, x, cols, self, rows, out, scratch.accumulator);
     }
   }
-  if (pass.kernels.reproducible()) {
-    const auto add = [&](const Site& of, const CsrView& entries) {
-      pass.halo.finish(of, [&](const PackedRows& packed) {
-        const PhaseTimer timer(pass.times.aggregate);
-        pass.kernels.aggregate_halo(entries, packed, rows, out, scratch.accumulator);
-      });
-    };
-    add(site, halo(site.direction));
-    if (site.sums != nullptr) add(*site.sums, shard_.sums_received(site.direction));
-  }
+  if (pass.kernels.reproducible())
+    add_received(pass, site, {0, out.rows}, out, scratch.accumulator);
   overlap();
 }
 
 void GraphOperator::add_halo(const PassContext& pass, const Site& site, MatrixView out,
                              RowRange rows) const {
-  if (pass.kernels.reproducible()) return;  // `begin_sum` has added it.
+  if (!pass.kernels.reproducible()) add_received(pass, site, rows, out, {});
+}
+
+void GraphOperator::add_received(const PassContext& pass, const Site& site, RowRange rows,
+                                 MatrixView out, AccumulatorView accumulator) const {
+  add_entries(pass, site, halo(site.direction), rows, out, accumulator);
+  if (site.sums == nullptr) return;
+  add_entries(pass, *site.sums, shard_.sums_received(site.direction), rows, out, accumulator);
+}
+
+void GraphOperator::add_entries(const PassContext& pass, const Site& site, CsrView entries,
+                                RowRange rows, MatrixView out, AccumulatorView accumulator) const {
+  const std::optional<PackedRows> received = pass.halo.received(site);
+  // Gather blocks order the entries of all rows.
+  const bool by_row = received && (entries.blocks == nullptr || received->format.bits < 32);
+  if (by_row) {
+    entries = entries.row_range(rows);
+  } else if (rows.begin > 0) {
+    return;  // The first range has added all rows.
+  } else {
+    rows = {0, out.rows};
+  }
   const float* scale =
       scale_or_null(site.direction == Direction::forward ? row_scale_ : col_scale_);
-  const auto add = [&](const Site& of, const CsrView& entries) {
-    const auto aggregate = [&](const PackedRows& packed, RowRange range, const CsrView& part) {
-      const PhaseTimer timer(pass.times.aggregate);
-      pass.kernels.aggregate_halo(part, packed, scale == nullptr ? nullptr : scale + range.begin,
-                                  out.row_range(range.begin, range.rows()), {});
-    };
-    const auto add_all = [&](const PackedRows& packed) {
-      aggregate(packed, {0, out.rows}, entries);
-    };
-    const std::optional<PackedRows> packed = pass.halo.received(of);
-    // Gather blocks order the entries of all rows.
-    const bool by_row = packed && (entries.blocks == nullptr || packed->format.bits < 32);
-    if (by_row) {
-      if (packed->rows > 0) aggregate(*packed, rows, entries.row_range(rows.begin, rows.rows()));
-    } else if (rows.begin > 0) {
-      return;
-    } else if (!packed) {
-      pass.halo.finish(of, add_all);
-    } else if (packed->rows > 0) {
-      add_all(*packed);
-    }
+  if (scale != nullptr) scale += rows.begin;
+  const auto add = [&](const PackedRows& packed) {
+    if (packed.rows == 0) return;
+    const PhaseTimer timer(pass.times.aggregate);
+    pass.kernels.aggregate_halo(entries, packed, scale, out.row_range(rows), accumulator);
   };
-  add(site, halo(site.direction));
-  if (site.sums != nullptr) add(*site.sums, shard_.sums_received(site.direction));
+  if (received) {
+    add(*received);
+  } else {
+    pass.halo.finish(site, add);
+  }
 }
 
 SparseRows GraphOperator::scale_columns(const SparseView& x) const {

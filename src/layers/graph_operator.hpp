@@ -97,6 +97,13 @@ class GraphOperator {
     return direction == Direction::forward || !shard_.shard().out ? in_ : out_;
   }
   CsrView halo(Direction direction) const;
+  /// Adds what a site and its partial sums have received to these rows, or with the first range to
+  /// all rows, where it is not at hand row by row.
+  void add_received(const PassContext& pass, const Site& site, RowRange rows, MatrixView out,
+                    AccumulatorView accumulator) const;
+  /// Likewise for one of the two sites, whose rows have these entries.
+  void add_entries(const PassContext& pass, const Site& site, CsrView entries, RowRange rows,
+                   MatrixView out, AccumulatorView accumulator) const;
   double degree(std::size_t row) const;
   float scale(DegreeScale scale, std::size_t row) const;
 

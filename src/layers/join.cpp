@@ -19,7 +19,7 @@ Join::Join(Declare& declare, const std::vector<ValueId>& parts, JumpingKnowledge
 
 void Join::forward(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const MatrixView out = pass.write(out_).row_range(rows.begin, rows.rows());
+  const MatrixView out = pass.write(out_).row_range(rows);
   std::int64_t at = 0;
   for (const ValueId v : parts_) {
     const ConstMatrixView x = pass.read(v).row_range(rows).dense;
@@ -36,13 +36,13 @@ void Join::forward(const Pass& pass, RowRange rows) {
 
 void Join::backward_rows(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
-  const MatrixView d = of(pass.gradient(out_));
+  const MatrixView d = pass.gradient(out_).row_range(rows);
   std::int64_t at = 0;
   for (const ValueId v : parts_) {
-    const MatrixView dx = of(pass.gradient_part(v));
+    const MatrixView dx = pass.gradient_part(v).row_range(rows);
     if (how_ == JumpingKnowledge::max) {
-      k.max_backward(of(pass.saved(v).dense), of(pass.saved(out_).dense), d, dx);
+      k.max_backward(pass.saved(v).dense.row_range(rows), pass.saved(out_).dense.row_range(rows), d,
+                     dx);
     } else {
       k.axpby(1, d.col_range(at, dx.cols), 0, dx);
       if (how_ == JumpingKnowledge::concat) at += dx.cols;

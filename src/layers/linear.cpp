@@ -22,7 +22,7 @@ Linear::Linear(Declare& declare, const Options& options) : options_(options) {
 
 void Linear::forward(const Pass& pass, RowRange rows) {
   const PhaseTimer timer(pass.times().gemm);
-  const MatrixView y = pass.write(y_).row_range(rows.begin, rows.rows());
+  const MatrixView y = pass.write(y_).row_range(rows);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const bool adds_bias = bias_ >= 0 && i + 1 == weights_.size();
     multiply(pass.kernels(), pass.read(options_.terms[i].x).row_range(rows),
@@ -37,15 +37,14 @@ void Linear::forward(const Pass& pass, RowRange rows) {
 
 void Linear::backward_rows(const Pass& pass, RowRange rows) {
   Kernels& k = pass.kernels();
-  const auto of = [&](const auto& matrix) { return matrix.row_range(rows.begin, rows.rows()); };
-  const ConstMatrixView dy = of(pass.gradient(y_));
+  const ConstMatrixView dy = pass.gradient(y_).row_range(rows);
   const bool scales = options_.share < 1;
-  const MatrixView scaled = scales ? of(pass.scratch(scaled_)) : MatrixView{};
+  const MatrixView scaled = scales ? pass.scratch(scaled_).row_range(rows) : MatrixView{};
   if (scales) k.axpby(options_.share, dy, 0, scaled);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const ValueId x = options_.terms[i].x;
     if (!pass.has_gradient(x)) continue;
-    const MatrixView dx = of(pass.gradient_part(x));
+    const MatrixView dx = pass.gradient_part(x).row_range(rows);
     const PhaseTimer timer(pass.times().gemm);
     k.gemm(scales ? scaled : dy, pass.parameter(weights_[i]), true, false, dx);
     if (scales) k.axpby(1 - options_.share, dy, 1, dx);

@@ -222,10 +222,10 @@ MatrixView ModelMemory::gradient_part(ValueId v, int step) const {
 }
 
 void ModelMemory::add_parts(int step, RowRange rows, Kernels& kernels) const {
-  const auto of = [&](const MatrixView& m) { return m.row_range(rows.begin, rows.rows()); };
   for (const ValueMemory& value : values_) {
     for (const auto& [writer, part] : value.parts) {
-      if (writer == step) kernels.add(of(matrix(value.scratch)), of(matrix(part)));
+      if (writer == step)
+        kernels.add(matrix(value.scratch).row_range(rows), matrix(part).row_range(rows));
     }
   }
 }

@@ -37,7 +37,7 @@ void Propagate::forward(const Pass& pass, RowRange rows) {
   pass.graph.add_halo(pass.context, pass.site(forward_site_), y, rows);
   if (options_.root == kNoValue) return;
   pass.kernels().axpby(1 - options_.share, pass.read(options_.root).row_range(rows).dense,
-                       options_.share, y.row_range(rows.begin, rows.rows()));
+                       options_.share, y.row_range(rows));
 }
 
 ConstMatrixView Propagate::pulled(const Pass& pass) const {
@@ -47,8 +47,8 @@ ConstMatrixView Propagate::pulled(const Pass& pass) const {
 
 void Propagate::backward_offer(const Pass& pass, RowRange rows) {
   if (options_.root != kNoValue) {
-    pass.kernels().axpby(options_.share, pass.gradient(y_).row_range(rows.begin, rows.rows()), 0,
-                         pass.scratch(shared_).row_range(rows.begin, rows.rows()));
+    pass.kernels().axpby(options_.share, pass.gradient(y_).row_range(rows), 0,
+                         pass.scratch(shared_).row_range(rows));
   }
   pass.graph.offer(pass.context, pass.site(backward_site_), pulled(pass), rows);
 }
@@ -66,9 +66,8 @@ void Propagate::backward_rows(const Pass& pass, RowRange rows) {
                         rows);
   }
   if (options_.root == kNoValue || !pass.has_gradient(options_.root)) return;
-  pass.kernels().axpby(1 - options_.share, pass.gradient(y_).row_range(rows.begin, rows.rows()),
-                       same ? 1.0F : 0.0F,
-                       pass.gradient_part(options_.root).row_range(rows.begin, rows.rows()));
+  pass.kernels().axpby(1 - options_.share, pass.gradient(y_).row_range(rows), same ? 1.0F : 0.0F,
+                       pass.gradient_part(options_.root).row_range(rows));
 }
 
 }  // namespace heliograph
