@@ -297,7 +297,7 @@ class TrainingRun {
     }
     abandon_files(false);
     if (!prints()) return;
-    const std::string then = stopped ? advice_() : "its run.json is written already";
+    const std::string then = stopped ? advice_() : "run.json says already how the run ended";
     write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
   }
 

@@ -54,9 +54,10 @@ std::int64_t ExactHalo::block_cols(const Site& site) const {
 }
 
 std::int64_t ExactHalo::block_bytes(std::span<const Site> sites) const {
+  if (keeps_buffers_ || !scratch_.empty()) return 0;
   std::int64_t most = 0;
   for (const Site& site : sites) {
-    if (keeps_buffers_ || !scratch_.empty() || site.direction == Direction::backward) continue;
+    if (site.direction == Direction::backward) continue;
     const HaloPlan& plan = shard_.shard().plan(site.direction, site.partial_sums);
     most = std::max(most,
                     4 * (plan.send_rows() + plan.halo_rows) * (block_cols(site) + site.exact_cols));
