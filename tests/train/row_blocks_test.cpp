@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <vector>
 
+#include "heliograph/dataset.hpp"
 #include "heliograph/train.hpp"
 #include "support/expect_error.hpp"
 #include "support/files.hpp"
@@ -72,6 +74,57 @@ TEST(RowBlocks, MayBeFewerOnSomeRanks) {
     o.transport.row_blocks = 3;
     test::expect_same_run(one, train(data, o));
   }
+}
+
+TEST(RowBlocks, MayDifferInAResumedRun) {
+  const Dataset data = test::make_small_dataset(1100, 12, 4, 3);
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::gin, ModelKind::gcnii}) {
+    SCOPED_TRACE(test::name_of(kind));
+    const test::TemporaryDirectory folder;
+    TrainOptions o = test::small_options(2, 4);
+    o.model.kind = kind;
+    o.model.layers = 3;
+    o.model.hidden = 16;
+    o.transport.row_blocks = 1;
+    const TrainResult whole = train(data, o);
+    o.epochs = 2;
+    o.checkpoint.folder = folder / "c";
+    o.checkpoint.every = 2;
+    train(data, o);
+    o.epochs = 4;
+    o.checkpoint.resume = folder / "c" / "epoch-000002";
+    o.transport.row_blocks = 3;
+    test::expect_same_run(whole, train(data, o));
+  }
+}
+
+// Edges lead from the first rank's nodes to the second's, which sends nothing forward.
+TEST(RowBlocks, KeepColumnsOnARankThatOnlyReceives) {
+  Dataset data = test::make_small_dataset(600, 12, 4, 3, false, false, true);
+  std::vector<NodeId> sources, targets;
+  for (NodeId v = 0; v + 7 < 600; ++v) {
+    for (const NodeId step : {1, 7}) {
+      sources.push_back(v);
+      targets.push_back(v + step);
+    }
+  }
+  data.graph = make_graph(600, sources, targets, true);
+  TrainOptions o = test::small_options(2, 3);
+  o.model.kind = ModelKind::gcn;
+  o.model.layers = 3;
+  o.model.hidden = 16;
+  o.model.dropout = 0.5F;
+  o.model.norm = NormLayer::none;
+  o.model.transform_first = false;
+  o.partition.partitioner = Partitioner::contiguous;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
+  o.transport.row_blocks = 2;
+  const TrainResult all = train(data, o);
+  o.exchange.kept_columns = true;
+  const TrainResult kept = train(data, o);
+  EXPECT_TRUE(kept.kept_columns);
+  EXPECT_LT(kept.bytes_per_epoch.halo_forward, all.bytes_per_epoch.halo_forward);
+  test::expect_same_numbers(all, kept);
 }
 
 TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
