@@ -216,7 +216,7 @@ struct TransportOptions {
   double link_gbps = 0.0;
   double link_latency_us = 0.0;
   /// In how many blocks of rows a rank on CPUs runs a pass: the rows of a block travel while the
-  /// next is computed, with two more buffers of halo rows. 0: by the number of rows, and 1 with
+  /// next is computed, with a second pair of halo buffers. 0: by the number of rows, and 1 with
   /// staleness, since no rank waits for late rows, or above 8 bits. Changes no number.
   int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;

@@ -325,7 +325,7 @@ void add_transport(TrainFields& fields) {
   fields.add(
       "row-blocks", "N",
       "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "
-      "next is computed, with two more buffers of halo rows; 0 chooses by the number of rows, and "
+      "next is computed, with a second pair of halo buffers; 0 chooses by the number of rows, and "
       "1 with --staleness or above 8 bits. Changes no number.",
       HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",
