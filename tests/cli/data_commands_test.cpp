@@ -112,19 +112,25 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
 
 TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {
   const TemporaryDirectory folder;
-  const std::string data = test::save_ring(folder / "ring", 60), run = (folder / "run").string();
-  const std::vector<std::string> cut{"--data",      data,       "--parts", "3",
-                                     "--inductive", "--hidden", "4"};
-  std::vector<std::string> words{"partition"};
-  words.insert(words.end(), cut.begin(), cut.end());
-  const auto predicted = run_command(words);
-  words = {"train", "--epochs", "1", "--out", run};
-  words.insert(words.end(), cut.begin(), cut.end());
-  const auto trained = run_command(words);
-  ASSERT_EQ(trained.code, 0) << trained.err;
-  const auto hash = test::read_json(folder / "run" / "run.json").at("partition_hash");
-  EXPECT_THAT(predicted.out, HasSubstr(hash.get<std::string>()));
-  EXPECT_THAT(predicted.out, HasSubstr("rows an exchange of the whole graph, as in evaluation\n"));
+  const std::string data = test::save_ring(folder / "ring", 60);
+  for (const std::string partitioner : {"metis", "random", "contiguous"}) {
+    SCOPED_TRACE(partitioner);
+    const std::string run = (folder / ("run_" + partitioner)).string();
+    const std::vector<std::string> cut{"--data",   data, "--parts",       "3",        "--inductive",
+                                       "--hidden", "4",  "--partitioner", partitioner};
+    std::vector<std::string> words{"partition", "--out", (folder / partitioner).string()};
+    words.insert(words.end(), cut.begin(), cut.end());
+    const auto predicted = run_command(words);
+    ASSERT_EQ(predicted.code, 0) << predicted.err;
+    words = {"train", "--epochs", "1", "--out", run};
+    words.insert(words.end(), cut.begin(), cut.end());
+    const auto trained = run_command(words);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const auto hash = test::read_json(run + "/run.json").at("partition_hash");
+    EXPECT_THAT(predicted.out, HasSubstr(hash.get<std::string>()));
+    EXPECT_THAT(predicted.out,
+                HasSubstr("rows an exchange of the whole graph, as in evaluation\n"));
+  }
 }
 
 TEST(PartitionCommand, PrintsBytesWaitingAndMemoryByBits) {

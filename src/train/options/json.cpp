@@ -318,10 +318,11 @@ void add_transport(TrainFields& fields) {
       "With --transport threads: limit each link, in each direction, to X Gbit/s to study a slow "
       "network; 0 sets no limit.",
       HELIOGRAPH_MEMBER(transport.link_gbps));
-  fields.add("link-latency-us", "X",
-             "With --transport threads: delay each message by X microseconds, a shorter time than "
-             "--timeout.",
-             HELIOGRAPH_MEMBER(transport.link_latency_us));
+  fields.add(
+      "link-latency-us", "X",
+      "With --transport threads: delay each message by X microseconds. From --timeout on, that "
+      "ends the run as a lost rank does.",
+      HELIOGRAPH_MEMBER(transport.link_latency_us));
   fields.add(
       "row-blocks", "N",
       "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "

@@ -91,7 +91,7 @@ void RunPlan::resolve_metric_and_check() {
 
 PartitionOptions cut_of(const TrainOptions& options) {
   PartitionOptions cut = options.partition;
-  cut.balance_train |= options.inductive;
+  cut.balance_train |= options.inductive && cut.partitioner == Partitioner::metis;
   return cut;
 }
 
