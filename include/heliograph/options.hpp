@@ -144,7 +144,10 @@ struct ExchangeOptions {
   /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without
   /// bias. Below 32 bits results depend on the number of ranks.
   Bits gradient_bits = Bits::fp32;
-  int staleness = 0;      ///< S: the largest age, in epochs, of halo values.
+  int staleness = 0;  ///< S: the largest age, in epochs, of halo values.
+  /// Which exchanges S applies to; the others are synchronous. "all", "lowest-backward" (the last
+  /// of an epoch, whose gradients reach the lowest weights only), or names of sites with commas.
+  std::string stale_sites = "all";
   int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
   int warmup_epochs = 0;  ///< The first epochs that are synchronous.
 };
@@ -264,7 +267,9 @@ struct TrainOptions {
 
   int epochs = 200;
   int eval_every = 1;  ///< Epochs between evaluations; 0: none, not even of the last epoch.
-  int patience = 0;    ///< Stop after this many evaluations without a better score; 0: never.
+  /// Epochs between comparisons of a step with the exact one (Verification); 0: none.
+  int verify_every = 0;
+  int patience = 0;  ///< Stop after this many evaluations without a better score; 0: never.
   std::uint64_t seed = 1;
   Metric metric = Metric::automatic;
   Normalization normalize = Normalization::none;

@@ -18,6 +18,7 @@ struct ExchangeSite {
   std::string name;  ///< The name of the site, such as "layers.1.forward".
   int layer = 0;
   bool backward = false;  ///< The exchange sends feature gradients instead of features.
+  bool late = false;      ///< Its rows may be late (ExchangeOptions::stale_sites).
 };
 
 /// The halo bytes that one rank sends to another at one site in a whole run.

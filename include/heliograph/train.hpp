@@ -13,6 +13,7 @@
 #include "heliograph/model.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/traffic.hpp"
+#include "heliograph/verification.hpp"
 
 namespace heliograph {
 
@@ -34,9 +35,10 @@ struct EpochReport {
   double seconds = 0;  ///< Of the slowest rank, without evaluation.
   EpochSeconds parts;
   TrafficBytes bytes;
-  std::int64_t fp32_bytes = 0;  ///< All boundary rows at 4 bytes a value.
-  int lag = 0;                  ///< Age of the halo values that were used, in epochs.
-  double lr = 0;                ///< Learning rate.
+  std::int64_t fp32_bytes = 0;               ///< All boundary rows at 4 bytes a value.
+  int lag = 0;                               ///< Age of the halo values that were used, in epochs.
+  double lr = 0;                             ///< Learning rate.
+  std::optional<Verification> verification;  ///< If this epoch was verified. Not in checkpoints.
 };
 
 /// Peak memory of ranks by use, in bytes, summed over ranks. Memory that ranks share, such as the

@@ -7,6 +7,7 @@
 #include "cli/data_options.hpp"
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
+#include "cli/train_report.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
 #include "heliograph/shards.hpp"
@@ -37,9 +38,9 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
                    "node-order", "split", "split-seed", "stratified", "normalize", "inductive"});
   // What decides the bytes and the memory that are printed.
   fields.add_group(train_option_fields(), HELIOGRAPH_MEMBER(train), "Model");
-  fields.add_part(
-      train_option_fields(), HELIOGRAPH_MEMBER(train),
-      {"reproducible", "exchange", "kept-columns", "staleness", "gradient-bits", "link-gbps"});
+  fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(train),
+                  {"reproducible", "exchange", "kept-columns", "staleness", "stale-sites",
+                   "gradient-bits", "link-gbps"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write shards: a data set in parts, of which each rank of a later training reads only "
@@ -130,12 +131,12 @@ std::string cost_table(const Dataset& dataset, const Partition& partition,
     row.push_back(human_bytes(cost.memory.total() / partition.parts));
     rows.push_back(std::move(row));
   }
-  std::string text =
-      fmt::format("\nAn epoch of {}, {} of {}, staleness {}:\n", choice_name(model.kind),
-                  counted(model.layers, "layer"), model.hidden, request.train.exchange.staleness) +
-      columns(rows) +
-      fmt::format("  gradients: of weights, {}, at any bits of rows\n",
-                  gradient_format(request.train));
+  std::string text = fmt::format("\nAn epoch of {}, {} of {}, {}:\n", choice_name(model.kind),
+                                 counted(model.layers, "layer"), model.hidden,
+                                 staleness_text(request.train.exchange)) +
+                     columns(rows) +
+                     fmt::format("  gradients: of weights, {}, at any bits of rows\n",
+                                 gradient_format(request.train));
   // Names the bits at which a choice is taken: "covers at 2 and 1 bits: ". Empty if at none.
   const auto where = [&](const char* name, bool ExchangeChoice::*taken) -> std::string {
     std::vector<std::string> bits;

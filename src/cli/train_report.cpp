@@ -14,6 +14,7 @@
 #include "train/processes.hpp"
 #include "train/run/machine.hpp"
 #include "train/run/summary.hpp"
+#include "train/run/verification_summary.hpp"
 
 namespace heliograph::cli {
 namespace {
@@ -38,7 +39,39 @@ std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
                      std::max(ratio, 1 / ratio), ratio > 1 ? "less" : "more", human_bytes(exact));
 }
 
+/// Which exchange moves the gradients by how much; empty if no epoch was verified.
+std::string verification_block(const MeanVerification& mean) {
+  if (mean.epochs == 0) return "";
+  const auto percent = [](double share) { return fmt::format("{:.3g} %", 100 * share); };
+  std::vector<std::vector<std::string>> rows{
+      {"exchange", "gradients", "bits alone", "share", "logits"}};
+  double squares = 0;
+  for (const MeanError& part : mean.parts) {
+    squares += part.gradient * part.gradient;
+    rows.push_back({part.site, percent(part.gradient), percent(part.bits_alone),
+                    percent(part.share), percent(part.logits)});
+  }
+  const MeanError& whole = mean.whole;
+  rows.push_back({"all together", percent(whole.gradient), "", "", percent(whole.logits)});
+  const std::string text =
+      fmt::format("\nVerified in {}, error relative to the step with exact halo rows:\n",
+                  counted(mean.epochs, "epoch")) +
+      columns(rows);
+  if (squares == 0) return text + "  every halo row was exact\n";
+  return text + fmt::format(
+                    "  of the gradients' squared error, {} is {}, {}; the exchanges' squares add "
+                    "up to {} of that of all together\n",
+                    percent(mean.largest.share), mean.largest.site, mean.largest.name,
+                    percent(squares / (whole.gradient * whole.gradient)));
+}
+
 }  // namespace
+
+std::string staleness_text(const ExchangeOptions& exchange) {
+  if (exchange.staleness == 0) return "synchronous";
+  const std::string of = exchange.stale_sites == "all" ? "" : " of " + exchange.stale_sites;
+  return fmt::format("staleness {}{}", exchange.staleness, of);
+}
 
 std::string describe_run(const TrainRequest& request) {
   const TrainOptions& options = request.train;
@@ -47,10 +80,8 @@ std::string describe_run(const TrainRequest& request) {
                   counted(options.model.layers, "layer"), options.model.hidden,
                   counted(options.epochs, "epoch"), counted(options.partition.parts, "rank"));
   if (options.partition.parts > 1) {
-    text += fmt::format(
-        " ({}), {}, {}", partitioner_text(options.partition), bits_text(options.exchange),
-        options.exchange.staleness == 0 ? std::string("synchronous")
-                                        : fmt::format("staleness {}", options.exchange.staleness));
+    text += fmt::format(" ({}), {}, {}", partitioner_text(options.partition),
+                        bits_text(options.exchange), staleness_text(options.exchange));
   }
   return text;
 }
@@ -96,7 +127,7 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
       fmt::format("{} training, {} setup", human_bytes(static_cast<double>(result.peak_rss_bytes)),
                   human_bytes(static_cast<double>(result.setup_peak_rss_bytes))));
   if (!files.empty()) rows.emplace_back("files", files);
-  return two_columns(rows);
+  return two_columns(rows) + verification_block(mean_verification(result.epochs));
 }
 
 nlohmann::ordered_json run_manifest(const TrainRequest& request, nlohmann::ordered_json dataset,

@@ -7,6 +7,9 @@
 
 namespace heliograph::cli {
 
+/// "synchronous", or the largest age of rows and which sites have it.
+std::string staleness_text(const ExchangeOptions& exchange);
+
 /// One line of model, epochs, ranks, bits and staleness.
 std::string describe_run(const TrainRequest& request);
 

@@ -102,15 +102,16 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   };
   if (request.train.partition.parts == 1) {
     note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "gradient-bits",
-               "staleness", "sync-every", "warmup-epochs", "partitioner", "objective",
-               "partition-seed", "balance-train", "link-gbps", "link-latency-us", "row-blocks"}),
+               "staleness", "stale-sites", "sync-every", "warmup-epochs", "partitioner",
+               "objective", "partition-seed", "balance-train", "link-gbps", "link-latency-us",
+               "row-blocks", "verify"}),
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
-    note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "sync-every",
-               "warmup-epochs", "row-blocks"}),
+    note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "stale-sites",
+               "sync-every", "warmup-epochs", "row-blocks", "verify"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else if (request.train.exchange.staleness == 0) {
-    note(used({"sync-every", "warmup-epochs"}), "--staleness 0");
+    note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
   }
   for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;
@@ -157,10 +158,10 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   const int parts = request.train.partition.parts;
   const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
   std::vector<std::string> lines = options_without_effect(request, flag);
-  if (parts > 1 && exchange.staleness > 0 && exchanges >= 4) {
+  if (parts > 1 && all_late(exchange) && exchanges >= 4) {
     lines.push_back(fmt::format(
         "{} with --staleness {}{} often lose much of their score: compare with --staleness 0, or "
-        "try --warmup-epochs and --sync-every",
+        "try --stale-sites lowest-backward",
         chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
   } else if (parts > 1 && bits == 1 && exchanges >= 6) {
     lines.push_back(fmt::format(

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "core/plural.hpp"
+#include "core/throw_error.hpp"
 
 namespace heliograph {
 
@@ -10,12 +14,49 @@ namespace {
 /// Partial sums of gradients at 1 bit lose score (docs/covers.md).
 constexpr int kFewestBitsOfGradientSums = 2;
 
+/// The ids of the sites that a value of ExchangeOptions::stale_sites stands for, partial sums with
+/// the rows of their site. Throws Error(usage) if it names no site.
+std::vector<int> chosen_sites(const std::string& value, std::span<const Site> sites) {
+  std::vector<const Site*> chosen;
+  std::vector<std::string> known;
+  const bool all = value == "all", lowest = value == "lowest-backward";
+  for (const Site& site : sites) {
+    if (site.partial_sums) continue;
+    known.push_back(site.name);
+    // A backward pass ends with its first site.
+    const bool ends = site.direction == Direction::backward && chosen.empty();
+    if (all || (lowest && ends)) chosen.push_back(&site);
+  }
+  for (std::size_t at = 0; !all && !lowest && at <= value.size();) {
+    const std::size_t end = std::min(value.find(',', at), value.size());
+    const auto named = std::ranges::find(sites, value.substr(at, end - at), &Site::name);
+    if (named == sites.end() || named->partial_sums) {
+      throw_error(ErrorCode::usage,
+                  "--stale-sites {}: give all, lowest-backward or, with commas between them, sites "
+                  "of this model: {}",
+                  value, known.empty() ? "it has none" : listed(known));
+    }
+    chosen.push_back(&*named);
+    at = end + 1;
+  }
+  std::vector<int> ids;
+  for (const Site* site : chosen) {
+    ids.push_back(site->id);
+    if (site->sums != nullptr) ids.push_back(site->sums->id);
+  }
+  return ids;
+}
+
 }  // namespace
 
-// No halo value is older than the run. A run of one epoch still has two slots if S > 0, for a
-// longer run that may resume from it.
-ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs)
-    : options_(options), slots_(1 + std::min(options.staleness, std::max(1, epochs - 1))) {}
+// No halo value is older than the run. A run of one epoch still has two slots if a site is late,
+// for a longer run that may resume from it.
+ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs,
+                               std::span<const Site> sites)
+    : options_(options), late_(chosen_sites(options.stale_sites, sites)) {
+  if (options.staleness == 0) late_.clear();
+  if (!late_.empty()) slots_ = 1 + std::min(options.staleness, std::max(1, epochs - 1));
+}
 
 RowFormat ExchangePolicy::format(const Site& site) const {
   const bool forward = site.direction == Direction::forward;
@@ -49,7 +90,7 @@ std::int64_t ExchangePolicy::kept_slots(const Site& site) const {
 
 bool ExchangePolicy::synchronous(Clock clock) const {
   const std::int64_t epoch = clock.epoch;
-  return options_.staleness == 0 || epoch == 0 || epoch < options_.warmup_epochs ||
+  return late_.empty() || epoch == 0 || epoch < options_.warmup_epochs ||
          (options_.sync_every > 0 && epoch % options_.sync_every == 0);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/packed_rows.hpp"
 #include "core/site.hpp"
@@ -23,23 +24,30 @@ struct Delivery {
 /// Immutable.
 class ExchangePolicy {
  public:
-  /// The policy of a run of `epochs` epochs.
-  ExchangePolicy(const ExchangeOptions& options, int epochs);
+  /// The policy of a run of `epochs` epochs whose model has these sites. Throws Error(usage) if
+  /// `options.stale_sites` names another.
+  ExchangePolicy(const ExchangeOptions& options, int epochs, std::span<const Site> sites);
 
-  Delivery of(const Site& site, Clock clock) const { return {lag(clock), format(site)}; }
+  Delivery of(const Site& site, Clock clock) const {
+    return {late(site) ? lag(clock) : 0, format(site)};
+  }
+  /// Whether the site's halo rows are late in epochs that are not synchronous.
+  bool late(const Site& site) const { return std::ranges::find(late_, site.id) != late_.end(); }
   /// Which of this rank's rows a site sends to each peer.
   const HaloPlan& plan(const Site& site, const Shard& shard) const {
     return shard.plan(site.direction, site.partial_sums);
   }
 
-  /// The largest lag of any site: min(S, e - last synchronous epoch at or before e).
+  /// Whether any site is late.
+  bool stale() const { return !late_.empty(); }
+  /// The lag of late sites: min(S, e - last synchronous epoch at or before e); 0 if none is late.
   int lag(Clock clock) const;
-  /// Whether halo rows are used in the epoch in which they are sent.
+  /// Whether all halo rows are used in the epoch in which they are sent.
   bool synchronous(Clock clock) const;
 
-  /// For how many epochs a site holds halo rows at a time. If 1, each halo is used before the next
-  /// site sends, so all sites can share memory.
-  int slots() const { return slots_; }
+  /// For how many epochs a site holds halo rows at a time. If 1, the halo is used before the next
+  /// such site sends, so they can share memory.
+  int slots(const Site& site) const { return late(site) ? slots_ : 1; }
   /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
   /// epochs late were computed from rows that had arrived S epochs late.
   std::int64_t kept_slots(const Site& site) const;
@@ -47,7 +55,7 @@ class ExchangePolicy {
   /// gradients are cut by the mask of the epoch that uses them, which their sender does not know.
   bool keeps_columns(const Site& site) const {
     return options_.kept_columns && site.dropped.threshold != 0 &&
-           (site.direction == Direction::forward || options_.staleness == 0);
+           (site.direction == Direction::forward || !late(site));
   }
   /// Whether any of the sites does.
   bool keeps_columns(std::span<const Site> sites) const {
@@ -62,7 +70,8 @@ class ExchangePolicy {
   RowFormat format(const Site& site) const;
 
   ExchangeOptions options_;
-  int slots_;
+  std::vector<int> late_;  ///< Ids of sites.
+  int slots_ = 1;          ///< Of late sites.
 };
 
 }  // namespace heliograph

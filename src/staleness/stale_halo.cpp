@@ -43,14 +43,14 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     halo.schedule = &schedule;
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
     if (policy.keeps_columns(site)) {
-      halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(), packed_, account);
+      halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(site), packed_, account);
       std::size_t& expanded = turns() == 1 ? most_packed : most_expanded[shared_place(site, 0)];
       most_packed = std::max(most_packed, sent);
       expanded = std::max(expanded, received);
     }
     const std::int64_t kept = policy.kept_slots(site);
     halo.keeps = kept > 0;
-    const std::int64_t slots = halo.keeps ? kept : policy.slots() > 1 ? policy.slots() : 0;
+    const std::int64_t held = policy.slots(site), slots = halo.keeps ? kept : held > 1 ? held : 0;
     for (std::int64_t i = 0; i < slots; ++i) add_slot(halo.ring, sent, received);
     if (halo.keeps) schedule.list_distinct_rows(shard.device(), MemoryUse::graph, account);
     if (slots > 0) continue;
@@ -89,7 +89,7 @@ void StaleHalo::begin_epoch(Clock clock) {
   clock_ = clock;
   opened_.clear();
   comm_.set_progress({static_cast<int>(clock.epoch), -1});
-  if (policy_.slots() > 1 && policy_.synchronous(clock)) {
+  if (policy_.stale() && policy_.synchronous(clock)) {
     const PhaseTimer timer(times_.exposed_comm);
     drain();
   }
@@ -164,7 +164,7 @@ std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::kept_before(std::int64_t 
   for (SiteHalo& h : site_halos_) {
     if (!h.keeps) continue;
     const Site& site = h.exchange->site();
-    const std::int64_t first = source_epoch(site, source_epoch(site, epoch));
+    const std::int64_t made = epoch - policy_.lag({epoch}), first = made - policy_.lag({made});
     for (std::int64_t e = first; e < epoch; ++e) {
       const std::size_t bytes = static_cast<std::size_t>(h.schedule->rows()) *
                                 policy_.of(site, {e}).format.row_bytes(site.cols);
@@ -193,8 +193,8 @@ void StaleHalo::drain() {
 
 template <class Visit>
 void StaleHalo::visit_rings(std::int64_t first, std::int64_t last, Visit visit) {
-  if (policy_.slots() == 1) return;
   for (SiteHalo& h : site_halos_) {
+    if (!policy_.late(h.exchange->site())) continue;
     for (std::int64_t epoch = first; epoch <= last; ++epoch) {
       visit(epoch, *h.exchange, slot(h, epoch));
     }

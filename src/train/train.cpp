@@ -135,8 +135,10 @@ class RankRun {
     // What other ranks still do before their first epoch may wait for devices.
     if (comm_.sends_in_groups()) undisturbed([] {});
     while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
+      std::optional<Verification> verified = verify_if_due();
       EpochEnd end = trainer_.run_epoch(state_.epochs, [this] { return take_requests(); });
       EpochReport& report = end.report;
+      report.verification = std::move(verified);
       ++state_.epochs;
       if (end.records) undisturbed([this] { trainer_.device().record(); });
       const bool last = state_.epochs == options_.epochs;
@@ -191,7 +193,8 @@ class RankRun {
     static_cast<Outputs&>(result) = std::move(outputs);
     result.model = std::move(state_.best_model);
     for (const Site& site : trainer_.model().sites()) {
-      result.sites.push_back({site.name, site.layer, site.direction == Direction::backward});
+      result.sites.push_back({site.name, site.layer, site.direction == Direction::backward,
+                              trainer_.halo().policy().late(site)});
     }
     result.kept_columns = keeps_columns();
     result.halo_traffic = std::move(traffic);
@@ -214,9 +217,11 @@ class RankRun {
     for (Bits* bits : {&bf16.bits_forward, &bf16.bits_backward}) {
       if (bit_count(*bits) < 16) *bits = Bits::bf16;
     }
-    const ExchangePolicy coded(options_.exchange, options_.epochs), plain(bf16, options_.epochs);
+    const std::span<const Site> sites = trainer_.model().sites();
+    const ExchangePolicy coded(options_.exchange, options_.epochs, sites);
+    const ExchangePolicy plain(bf16, options_.epochs, sites);
     std::size_t bytes = 0, in_bf16 = 0;
-    for (const Site& site : trainer_.model().sites()) {
+    for (const Site& site : sites) {
       bytes += coded.most_row_bytes(site);
       in_bf16 += plain.most_row_bytes(site);
     }
@@ -293,6 +298,16 @@ class RankRun {
     work();
     barrier(comm_, Channel::evaluation);
     state_.evaluation_bytes.set(evaluation_bytes);
+  }
+
+  /// Every N-th epoch, what its exchanges will do to its step. Collective.
+  std::optional<Verification> verify_if_due() {
+    const int every = options_.verify_every;
+    if (every == 0 || comm_.size() == 1 || (state_.epochs + 1) % every != 0) return std::nullopt;
+    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    Verification verification = trainer_.verify(state_.epochs);
+    state_.evaluation_bytes.set(evaluation_bytes);
+    return verification;
   }
 
   /// Scores the weights after the last epoch, whose report this is, and keeps the best ones.

@@ -150,8 +150,12 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(
-      comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs), model_->sites(),
-      plan.blocks(), options.seed, times_, account_);
+      comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs, model_->sites()),
+      model_->sites(), plan.blocks(), options.seed, times_, account_);
+  if (options.verify_every > 0 && comm.size() > 1) {
+    verifier_.emplace(plan, comm, train_->placed(), model_->parameters(), model_->sites(), *halo_,
+                      account_);
+  }
 }
 
 bool Trainer::takes_cuda_graphs() const {
@@ -190,6 +194,24 @@ void Trainer::prepare() {
   halo_->set_sent(sent);
 }
 
+PassContext Trainer::pass_context(Halo& halo, PhaseClock& times, Clock clock) {
+  RankSum* const batch_sum = comm_.size() > 1 ? &batch_sum_ : nullptr;
+  return {*kernels_, halo, times, clock, plan_.options().seed, batch_sum};
+}
+
+Verification Trainer::verify(int epoch) {
+  PhaseClock unused;
+  return verifier_->verify({epoch}, [&](Halo& halo) {
+    const PassContext pass = pass_context(halo, unused, {epoch});
+    const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
+    std::vector<float> values = values_of(logits);
+    training_loss_->loss_and_gradient(logits, model_->logit_gradient());
+    model_->backward(
+        pass, train_->op(), [](std::int64_t, std::int64_t) {}, [] {});
+    return values;
+  });
+}
+
 EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   times_ = {};
   const Clock clock{epoch};
@@ -198,12 +220,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
   const RepeatedWork work(kernels_->device(), takes_cuda_graphs());
 
   halo_->begin_epoch(clock);
-  const PassContext pass{*kernels_,
-                         *halo_,
-                         on_host() ? times_ : asking_,
-                         clock,
-                         plan_.options().seed,
-                         comm_.size() > 1 ? &batch_sum_ : nullptr};
+  const PassContext pass = pass_context(*halo_, on_host() ? times_ : asking_, clock);
   const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
   const double loss = training_loss_->loss_and_gradient(logits, model_->logit_gradient());
   const double lr = learning_rate(plan_.options().optimizer, epoch, plan_.options().epochs);

@@ -15,6 +15,7 @@
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
 #include "train/training_loss.hpp"
+#include "train/verifier.hpp"
 #include "train/weight_update.hpp"
 
 namespace heliograph {
@@ -45,6 +46,11 @@ class Trainer {
   /// Throws Error: numeric (the loss or a gradient is not finite: names layer, node and epoch),
   /// peer_lost.
   EpochEnd run_epoch(int epoch, FunctionRef<RunRequests()> asks);
+
+  /// Compares the step that `run_epoch` will make in this epoch with the exact one, and changes
+  /// nothing. Needs TrainOptions::verify_every and more than one rank. Collective. Throws what
+  /// `run_epoch` throws.
+  Verification verify(int epoch);
 
   /// Scores the present weights on the whole graph; `embeds`: and returns embeddings.
   /// Throws Error: numeric (an output is NaN or Inf), peer_lost.
@@ -92,6 +98,7 @@ class Trainer {
   };
 
   bool on_host() const { return kernels_->device().on_host(); }
+  PassContext pass_context(Halo& halo, PhaseClock& times, Clock clock);
   /// What this rank has sent so far for training.
   RankEpoch sent() const;
 
@@ -107,6 +114,7 @@ class Trainer {
   PhaseClock times_;
   PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.
   std::unique_ptr<StaleHalo> halo_;
+  std::optional<Verifier> verifier_;
   std::optional<WeightUpdate> update_;
   BatchSum batch_sum_;
   EpochStatistics statistics_;

@@ -39,6 +39,37 @@ class Train : public test::CommandTest {
   Train() : CommandTest(nodes) {}
 };
 
+TEST_F(Train, SaysWhichExchangeMovesTheGradients) {
+  const auto outcome = run_command(
+      train_arguments(data_, 4,
+                      {"--bits-forward", "1", "--bits-backward", "16", "--layers", "3",
+                       "--partitioner", "random", "--verify", "2", "--out", path("run")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> verified;
+  for (const auto& epoch : read_lines(folder_ / "run" / "metrics.jsonl")) {
+    if (!epoch.contains("verification")) continue;
+    verified.push_back(epoch.at("epoch").dump());
+    const auto& verification = epoch.at("verification");
+    EXPECT_EQ(verification.at("parts").size(), 4U);
+    EXPECT_EQ(verification.at("parts")[0].at("bits_alone"),
+              verification.at("parts")[0].at("gradient").at("relative"));
+    EXPECT_EQ(verification.at("parameters").size(),
+              verification.at("whole").at("gradients").size());
+  }
+  EXPECT_EQ(verified, (std::vector<std::string>{"1", "3"}));
+  const auto mean = read_json(folder_ / "run" / "run.json").at("result").at("verification");
+  EXPECT_EQ(mean.at("epochs"), 2);
+  const auto& largest = mean.at("largest");
+  EXPECT_THAT(largest.at("site"), ::testing::EndsWith("forward"));
+  EXPECT_THAT(outcome.out, HasSubstr("Verified in 2 epochs"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr(fmt::format("of the gradients' squared error, {:.3g} % is {}, bits;",
+                                    100 * largest.at("share").get<double>(),
+                                    largest.at("site").get<std::string>())));
+  EXPECT_THAT(run_command(train_arguments(data_, 2, {"--verify", "2"})).out,
+              HasSubstr("every halo row was exact"));
+}
+
 TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
   const auto outcome = run_command(train_arguments(
       data_, 2, {"--bits", "1", "--partitioner", "random", "--summary", path("s.json")}));
@@ -281,6 +312,8 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_EQ(warnings({"--parts", "1", "--bits", "32", "--staleness", "0"}), "");
   EXPECT_EQ(warnings({"--sync-every", "3"}),
             "warning: --sync-every has no effect with --staleness 0\n");
+  EXPECT_EQ(warnings({"--stale-sites", "lowest-backward"}),
+            "warning: --stale-sites has no effect with --staleness 0\n");
   EXPECT_EQ(warnings({"--layers", "1", "--hidden", "64", "--norm", "batch"}),
             "warning: --norm and --hidden have no effect with --layers 1: there is no hidden "
             "layer\n");

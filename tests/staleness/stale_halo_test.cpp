@@ -25,10 +25,21 @@ constexpr int kLayers = 2;
 constexpr std::int64_t kCols = 5;
 
 struct Seen {
+  int site;
   int epoch;
   int lag;
   std::set<float> values;  ///< Over all halo rows of the pass.
 };
+
+std::vector<Site> all_sites() {
+  std::vector<Site> sites;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+      sites.push_back(test::site(static_cast<int>(sites.size()), layer, direction, kCols));
+    }
+  }
+  return sites;
+}
 
 /// Runs `epochs` epochs over `ranks` ranks and returns what every pass of every rank saw.
 /// With `upwards`, the backward pass visits the lowest layer first.
@@ -45,13 +56,9 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
     PhaseClock clock;
     Device device(1);
     const PlacedShard placed(shard, device, MemoryUse::graph, nullptr);
-    std::vector<Site> sites;
-    for (int layer = 0; layer < kLayers; ++layer) {
-      for (const Direction direction : {Direction::forward, Direction::backward}) {
-        sites.push_back(test::site(static_cast<int>(sites.size()), layer, direction, kCols));
-      }
-    }
-    StaleHalo halo(comm, placed, ExchangePolicy(options, epochs), sites, 3, 1, clock, nullptr);
+    const std::vector<Site> sites = all_sites();
+    StaleHalo halo(comm, placed, ExchangePolicy(options, epochs, sites), sites, 3, 1, clock,
+                   nullptr);
     Matrix rows(shard.inner_rows, kCols, MemoryUse::workspace, nullptr);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
@@ -73,8 +80,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
           for (std::int64_t at = 0; at == 0 || at < rows.view().rows; at += block) {
             halo.offer(site, {at, std::min(rows.view().rows, at + block)});
           }
-          Seen s{epoch, halo.lag(), {}};
-          EXPECT_EQ(halo.source_epoch(site, epoch), epoch - halo.lag());
+          Seen s{site.id, epoch, epoch - static_cast<int>(halo.source_epoch(site, epoch)), {}};
           halo.finish(site, [&](const PackedRows& packed) {
             for (std::int64_t r = 0; r < packed.rows; ++r) {
               for (std::int64_t c = 0; c < kCols; ++c) {
@@ -104,9 +110,10 @@ ExchangeOptions exchange(int staleness, int sync_every, int warmup, int bits) {
 }
 
 void expect_exact_ages(const std::vector<Seen>& seen, const ExchangeOptions& options) {
-  const ExchangePolicy policy(options, 100);
+  const std::vector<Site> sites = all_sites();
+  const ExchangePolicy policy(options, 100, sites);
   for (const Seen& s : seen) {
-    ASSERT_EQ(s.lag, policy.lag({s.epoch}));
+    ASSERT_EQ(s.lag, policy.of(sites[static_cast<std::size_t>(s.site)], {s.epoch}).lag);
     ASSERT_LE(s.lag, options.staleness);
     ASSERT_EQ(s.values, std::set<float>{static_cast<float>(s.epoch - s.lag)})
         << "epoch " << s.epoch << ", S = " << options.staleness;
@@ -134,6 +141,24 @@ TEST(StaleHalo, AgesDoNotDependOnTiming) {
   expect_exact_ages(run(4, options, 11, faults), options);
 }
 
+// Rows of sites that are late and of others arrive over the same links in one epoch.
+TEST(StaleHalo, OnlyTheChosenSitesAreLate) {
+  test::Faults faults;
+  faults.delay_us = 100;
+  faults.reorder = true;
+  for (const char* sites :
+       {"lowest-backward", "layers.1.forward", "layers.0.forward,layers.1.backward"}) {
+    SCOPED_TRACE(sites);
+    ExchangeOptions options = exchange(2, 5, 0, 8);
+    options.stale_sites = sites;
+    const std::vector<Seen> seen = run(3, options, 11, faults);
+    expect_exact_ages(seen, options);
+    std::set<int> ages;
+    for (const Seen& s : seen) ages.insert(s.lag);
+    EXPECT_EQ(ages, (std::set{0, 1, 2}));
+  }
+}
+
 // Messages that are held back still leave before those that are sent after them.
 TEST(StaleHalo, AgesDoNotDependOnTheOrderOfSites) {
   const ExchangeOptions options = exchange(1, 0, 0, 32);
@@ -158,8 +183,8 @@ std::int64_t halo_bytes(int staleness, const std::vector<std::int64_t>& cols, in
       const int layer = static_cast<int>(sites.size());
       sites.push_back(test::site(layer, layer, Direction::forward, width));
     }
-    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs), sites,
-                   pieces, 1, clock, &account);
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 0, 0, 32), epochs, sites),
+                   sites, pieces, 1, clock, &account);
     for (int epoch = 0; epoch < epochs; ++epoch) {
       halo.begin_epoch({epoch});
       for (const Site& site : sites) {
@@ -199,7 +224,7 @@ struct SingleRank {
   const Matrix rows{shard.inner_rows, kCols, MemoryUse::workspace, nullptr};
 
   StaleHalo halo(const ExchangeOptions& options, int epochs, const std::vector<Site>& sites) {
-    return {comm, placed, ExchangePolicy(options, epochs), sites, 1, 1, clock, nullptr};
+    return {comm, placed, ExchangePolicy(options, epochs, sites), sites, 1, 1, clock, nullptr};
   }
   void send(StaleHalo& halo, const Site& site) const {
     halo.open(site, {rows.view()});
@@ -299,8 +324,8 @@ TEST(StaleHalo, KeepsSentRowsForAsLongAsGradientsComputedFromThemArrive) {
   }
   for (const int bits : {32, 1}) {
     for (const int staleness : {0, 1, 3}) {
-      StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, bits), 40), sites, 5, 1,
-                     clock, nullptr);
+      StaleHalo halo(comm, placed, ExchangePolicy(exchange(staleness, 5, 2, bits), 40, sites),
+                     sites, 5, 1, clock, nullptr);
       std::int64_t oldest = 0;
       for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
         halo.begin_epoch({epoch});

@@ -118,8 +118,9 @@ TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
   const Dataset data = test::make_small_dataset(3000, 8, 3, 3);
   TrainOptions o = options_of(2);
   o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
-  for (const int staleness : {0, 1}) {
+  for (const auto& [staleness, late] : {std::pair{0, "all"}, {1, "all"}, {1, "lowest-backward"}}) {
     o.exchange.staleness = staleness;
+    o.exchange.stale_sites = late;
     const TrainResult r = train(data, o);
     // One send and one receive buffer. Evaluation's are counted apart, and all synchronous
     // exchanges share those of the widest one.
@@ -127,13 +128,17 @@ TEST(Accounting, HaloMemoryIsThatOfTrainingAndGrowsWithStaleness) {
     for (const LinkTraffic& link : r.halo_traffic) {
       passes[link.site] += link.bytes / o.epochs;
     }
-    std::int64_t widest = 0, all = 0;
-    for (const auto& [pass, bytes] : passes) {
-      widest = std::max(widest, bytes);
-      all += bytes;
+    std::int64_t widest = 0, rings = 0;
+    for (const auto& [site, bytes] : passes) {
+      if (r.sites[static_cast<std::size_t>(site)].late) {
+        rings += 2 * bytes;
+      } else {
+        widest = std::max(widest, bytes);
+      }
     }
-    EXPECT_LT(widest, all);
-    EXPECT_EQ(r.memory.halo, 2 * (staleness == 0 ? widest : 2 * all));
+    EXPECT_EQ(rings == 0, staleness == 0);
+    EXPECT_EQ(widest == 0, staleness == 1 && late == std::string("all"));
+    EXPECT_EQ(r.memory.halo, 2 * (widest + rings));
     EXPECT_GT(r.memory.evaluation, 0);
   }
 }

@@ -151,6 +151,21 @@ const std::vector<Setting> settings{
        o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
        o.exchange.staleness = 2;
      }},
+    {"lowest_backward_covers_s2",
+     [](TrainOptions& o) {
+       o.model.layers = 3;
+       o.exchange.rows = ExchangedRows::cover;
+       o.exchange.staleness = 2;
+       o.exchange.stale_sites = "lowest-backward";
+       o.transport.row_blocks = 2;
+     }},
+    {"gat_forward_s2",
+     [](TrainOptions& o) {
+       o.model.kind = ModelKind::gat;
+       o.model.layers = 3;
+       o.exchange.staleness = 2;
+       o.exchange.stale_sites = "layers.2.attention.forward";
+     }},
     {"sage_s2_warmup",
      [](TrainOptions& o) {
        o.exchange.staleness = 2;

@@ -107,7 +107,8 @@ std::vector<std::vector<double>> sums_of_neighbours(int ranks, Bits bits, int ep
     ExchangeOptions exchange;
     exchange.bits_forward = bits;
     PhaseClock clock;
-    StaleHalo halo(comm, placed, ExchangePolicy(exchange, epochs), sites, 2, 1, clock, nullptr);
+    StaleHalo halo(comm, placed, ExchangePolicy(exchange, epochs, sites), sites, 2, 1, clock,
+                   nullptr);
     Matrix x(shard.inner_rows, cols, MemoryUse::workspace, nullptr);
     Matrix y(shard.inner_rows, cols, MemoryUse::workspace, nullptr);
     for (std::int64_t r = 0; r < shard.inner_rows; ++r) {

@@ -105,6 +105,7 @@ TEST(LeastMemory, IsThatOfEveryExchange) {
             o.model.residual = residual ? Residual::identity : Residual::none;
             o.model.precompute = !residual;
             o.transport.row_blocks = residual ? 4 : 0;
+            o.exchange.stale_sites = residual ? "lowest-backward" : "all";
             SCOPED_TRACE(test::name_of(kind) + ", " + std::to_string(bits) + " bits, S = " +
                          std::to_string(staleness) + (directed ? ", directed" : ""));
             expect_least_is_held(data, o);

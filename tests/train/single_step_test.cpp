@@ -220,6 +220,34 @@ TEST_P(LateStep, IsThatOfNowOnceWeightsRest) {
   test::expect_near({late.back()}, {now.back()}, 1e-6, 1e-5);
 }
 
+// The lowest backward exchange reaches the first layer's weights alone, so the first late epoch
+// differs there and nowhere else.
+TEST(LateSites, TheLowestBackwardReachesTheLowestWeightsAlone) {
+  const Dataset data = test::make_small_dataset(150, 20, 5, 3);
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    SCOPED_TRACE(test::name_of(kind));
+    TrainOptions o = options_for(kind, 3, false);
+    o.model.layers = 3;
+    o.epochs = 2;
+    const std::vector<test::Step> now = test::run_steps(data, o, {}, nullptr);
+    o.exchange.staleness = 1;
+    o.exchange.stale_sites = "lowest-backward";
+    const std::vector<test::Step> late = test::run_steps(data, o, {}, nullptr);
+    EXPECT_EQ(late[0].gradient, now[0].gradient);
+    EXPECT_EQ(late[1].loss, now[1].loss);
+    const TrainResult r = train(data, o);
+    std::size_t at = 0;
+    for (const Tensor& tensor : r.model.value().tensors) {
+      const std::size_t size = tensor.values.size();
+      const auto same =
+          std::equal(&late[1].gradient[at], &late[1].gradient[at] + size, &now[1].gradient[at]);
+      EXPECT_EQ(same, !tensor.name.starts_with("layers.0.")) << tensor.name;
+      at += size;
+    }
+    EXPECT_LT(now[1].gradient.size() - at, 16U) << "but for padding, these are all";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, LateStep, ::testing::ValuesIn(test::all_models()),
                          [](const auto& tested) { return test::name_of(tested.param); });
 

@@ -31,13 +31,13 @@ constexpr std::size_t kHexDigits = 16;
 
 /// Options that may differ from the checkpoint's: they change speed or the end of a run, but no
 /// number before that. Partitions are compared by their hash.
-constexpr std::string_view kFree[] = {"epochs",           "patience",       "partitioner",
-                                      "objective",        "partition-seed", "balance-train",
-                                      "memory-limit-mib", "save-logits",    "save-embeddings"};
+constexpr std::string_view kFree[] = {
+    "epochs",        "patience",         "partitioner", "objective",       "partition-seed",
+    "balance-train", "memory-limit-mib", "save-logits", "save-embeddings", "verify"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
     "parts",         "exchange",  "kept-columns", "bits-forward", "bits-backward",
-    "gradient-bits", "staleness", "lr",           "dropout"};
+    "gradient-bits", "staleness", "stale-sites",  "lr",           "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 

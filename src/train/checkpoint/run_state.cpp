@@ -60,7 +60,8 @@ EpochReport from_stored(const StoredReport& s) {
           s.bytes,
           s.fp32_bytes,
           static_cast<int>(s.lag),
-          s.lr};
+          s.lr,
+          {}};
 }
 
 /// Whether all counts of a report are ones that a run may reach.

@@ -21,6 +21,11 @@ ModelOptions composed_model(const TrainOptions& options);
 /// Whether ranks of a run with these options exchange rows in epochs of training.
 bool exchanges_rows(const TrainOptions& options);
 
+/// Whether no exchange of a run waits for the rows of its own epoch.
+inline bool all_late(const ExchangeOptions& options) {
+  return options.staleness > 0 && options.stale_sites == "all";
+}
+
 /// The options with values that fit the model and learning-rate schedule of `before`, and that
 /// `validate` refuses for those of `options`.
 std::vector<std::string> misplaced_options(const TrainOptions& options, const TrainOptions& before);

@@ -115,6 +115,11 @@ void add_evaluation(TrainFields& fields) {
              "evaluates, so the run has no scores and no predictions, and its weights are the "
              "last epoch's.",
              HELIOGRAPH_MEMBER(eval_every));
+  fields.add("verify", "N",
+             "In every N-th epoch, also make the step with exact halo rows, and with each exchange "
+             "as trained while the others are exact: says which exchange moves the gradients by "
+             "how much, by its bits and by its lag; 0 never does. Changes no result.",
+             HELIOGRAPH_MEMBER(verify_every));
   fields.add("save-logits",
              "Write the logits of every node at the best epoch to logits.npy in --out.",
              HELIOGRAPH_MEMBER(keep_logits));
@@ -201,7 +206,8 @@ void add_ranks(TrainFields& fields) {
   fields.add("partition-seed", "N", "Random seed of the partitioner.",
              HELIOGRAPH_MEMBER(partition.seed));
   fields.add("balance-train",
-             "With --partitioner metis: give every part an equal share of the training nodes.",
+             "With --partitioner metis: give every part an equal share of the training nodes, as "
+             "--inductive always does.",
              HELIOGRAPH_MEMBER(partition.balance_train));
   fields.add(
       "node-order",
@@ -282,6 +288,11 @@ void add_exchange(TrainFields& fields) {
       "Let an epoch use rows of other ranks that are up to S epochs old, so that their messages "
       "travel while it computes; 0 waits for the rows of the same epoch (synchronous).",
       HELIOGRAPH_MEMBER(exchange.staleness));
+  fields.add("stale-sites", "all|lowest-backward|SITES",
+             "With --staleness: which exchanges may use old rows; the others wait for the rows of "
+             "the same epoch. lowest-backward is the last of an epoch, whose gradients reach the "
+             "lowest weights only. SITES are names with commas, such as layers.1.forward.",
+             HELIOGRAPH_MEMBER(exchange.stale_sites));
   fields.add("sync-every", "N",
              "With --staleness: make every N-th epoch synchronous; 0 makes none.",
              HELIOGRAPH_MEMBER(exchange.sync_every));

@@ -329,6 +329,9 @@ void validate(const TrainOptions& options, const GivenOption& given) {
                    "save to; --checkpoint-every 0 saves none");
   require_at_least(1, "epochs", options.epochs);
   require_at_least(0, "eval-every", options.eval_every);
+  require_at_least(0, "verify", options.verify_every);
+  require_together(options.verify_every == 0 || options.transport.device == DeviceKind::cpu,
+                   "--verify needs --device cpu");
   require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");

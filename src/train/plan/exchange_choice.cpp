@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/compose.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph {
 
@@ -23,7 +24,7 @@ double kept_values_a_second(int bits) { return bits > 8 ? 1e8 : bits > kMostBits
 bool kept_columns_cost_less(const TrainOptions& options, bool covers, int ranks) {
   const ExchangeOptions& exchange = options.exchange;
   const Bits backward =
-      covers && exchange.staleness == 0 ? exchange.bits_backward : exchange.bits_forward;
+      covers && !all_late(exchange) ? exchange.bits_backward : exchange.bits_forward;
   const int bits = bit_count(std::max(exchange.bits_forward, backward));
   const double gbps = options.transport.link_gbps;
   const auto dropped = static_cast<double>(options.model.dropout);

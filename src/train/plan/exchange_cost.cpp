@@ -205,7 +205,7 @@ std::vector<ExchangeCost> exchange_costs(const Dataset& dataset, const Partition
                 : boundary_rows({dataset.graph, partition, split}, dataset.graph.directed),
             count_model(dataset, at, training_nodes)};
     }
-    const ExchangePolicy policy(at.exchange, at.epochs);
+    const ExchangePolicy policy(at.exchange, at.epochs, of->model.sites);
     LinkRows bytes(of->rows[0][0].size(), 0);
     for (const Site& site : of->model.sites) {
       const LinkRows& rows = rows_of(of->rows, site);

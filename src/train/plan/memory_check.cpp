@@ -16,6 +16,7 @@
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
 #include "train/plan/row_blocks.hpp"
+#include "train/verifier.hpp"
 #include "train/weight_update.hpp"
 
 namespace heliograph {
@@ -124,9 +125,9 @@ class CountedInput {
 /// Bytes of send and receive buffers, which exchanges that keep nothing share at S = 0; with blocks
 /// of rows, two are open at a time. `rows`: of a forward exchange. A directed graph's backward
 /// exchanges have another number, which counts as none.
-std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& options,
+std::int64_t halo_bytes(const std::vector<Site>& sites, const ExchangeOptions& exchange, int epochs,
                         std::int64_t rows, std::int64_t blocks, bool directed) {
-  const ExchangePolicy policy(options.exchange, options.epochs);
+  const ExchangePolicy policy(exchange, epochs, sites);
   std::int64_t sum = 0, largest = 0;  // `largest`: of the sites that share buffers
   std::int64_t packed = 0;            // of the sites that send kept columns, which share it
   for (const Site& site : sites) {
@@ -136,16 +137,16 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const TrainOptions& opti
     if (policy.keeps_columns(site) && site.sums == nullptr) {
       const ColumnMasks masks{nullptr, site.cols, policy.of(site, {}).format, nullptr, nullptr};
       // Masks and offsets of rows sent, and of rows received in each epoch held, and node numbers.
-      const std::int64_t words = (1 + policy.slots()) * (masks.words() + 1) + 2;
+      const std::int64_t words = (1 + policy.slots(site)) * (masks.words() + 1) + 2;
       sum = std::min(kMostBytes, sum + capped_product(rows, 8 * words));
       packed = std::max(packed, bytes / 2);
     }
     const std::int64_t kept = policy.kept_slots(site);
-    if (kept == 0 && policy.slots() == 1) {
+    if (kept == 0 && policy.slots(site) == 1) {
       largest = std::max(largest, bytes);
     } else {
       sum = std::min(kMostBytes,
-                     sum + capped_product(bytes, std::max<std::int64_t>(kept, policy.slots())));
+                     sum + capped_product(bytes, std::max<std::int64_t>(kept, policy.slots(site))));
     }
   }
   if (blocks > 1) {
@@ -281,8 +282,15 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     needs[MemoryUse::evaluation] += structure_bytes(dataset, nodes, entries, composed);
   }
   needs[MemoryUse::graph] += 4 * halo;
-  needs[MemoryUse::halo] +=
-      halo_bytes(model.sites(), options, halo, passes.blocks, dataset.graph.directed);
+  const auto add_halos = [&](const ExchangeOptions& exchange) {
+    needs[MemoryUse::halo] += halo_bytes(model.sites(), exchange, options.epochs, halo,
+                                         passes.blocks, dataset.graph.directed);
+  };
+  add_halos(options.exchange);
+  if (options.verify_every > 0 && parts > 1) {
+    add_halos(exact_exchange(options.exchange));
+    if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
+  }
   return needs;
 }
 

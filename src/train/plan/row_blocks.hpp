@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "heliograph/options.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph {
 
@@ -14,7 +15,7 @@ inline int row_blocks(const TrainOptions& options, std::int64_t rows, int ranks)
   constexpr std::int64_t kFewestRows = 1024, kMostBlocks = 8;
   if (ranks == 1 || options.transport.device != DeviceKind::cpu) return 1;
   if (options.transport.row_blocks > 0) return options.transport.row_blocks;
-  if (options.exchange.staleness > 0) return 1;  // Rows need not arrive in their epoch.
+  if (all_late(options.exchange)) return 1;  // Rows need not arrive in their epoch.
   // A second pair of buffers would be large, and wide rows keep a link busy anyway.
   if (std::max(options.exchange.bits_forward, options.exchange.bits_backward) > Bits::eight)
     return 1;

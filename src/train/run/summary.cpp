@@ -11,6 +11,7 @@
 
 #include "train/options/parse.hpp"
 #include "train/options/values.hpp"
+#include "train/run/verification_summary.hpp"
 
 namespace heliograph {
 namespace {
@@ -77,15 +78,17 @@ double quantile(std::span<const double> values, double share) {
 }
 
 ordered_json epoch_to_json(const EpochReport& report) {
-  return {{"epoch", report.epoch},
-          {"loss", report.loss},
-          {"train_metric", optional_json(report.train_metric)},
-          {"val_metric", optional_json(report.val_metric)},
-          {"test_metric", optional_json(report.test_metric)},
-          {"seconds", report.seconds},
-          {"bytes", report.bytes.total()},
-          {"lag", report.lag},
-          {"lr", shortest_decimal(static_cast<float>(report.lr))}};
+  ordered_json object{{"epoch", report.epoch},
+                      {"loss", report.loss},
+                      {"train_metric", optional_json(report.train_metric)},
+                      {"val_metric", optional_json(report.val_metric)},
+                      {"test_metric", optional_json(report.test_metric)},
+                      {"seconds", report.seconds},
+                      {"bytes", report.bytes.total()},
+                      {"lag", report.lag},
+                      {"lr", shortest_decimal(static_cast<float>(report.lr))}};
+  if (report.verification) object["verification"] = verification_to_json(*report.verification);
+  return object;
 }
 
 ordered_json partition_to_json(const PartitionQuality& quality) {
@@ -122,6 +125,15 @@ ordered_json traffic_to_json(const TrainResult& result) {
                      {"fp32_bytes", link.fp32_bytes}});
   }
   return links;
+}
+
+/// The names of the sites whose rows may be late.
+ordered_json late_sites(const TrainResult& result) {
+  ordered_json names = ordered_json::array();
+  for (const ExchangeSite& site : result.sites) {
+    if (site.late) names.push_back(site.name);
+  }
+  return names;
 }
 
 std::int64_t busiest_link_bytes(const TrainResult& result, int ranks) {
@@ -178,8 +190,10 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"bits_backward", bit_count(options.exchange.bits_backward)},
           {"gradient_bits", bit_count(options.exchange.gradient_bits)},
           {"staleness", options.exchange.staleness},
+          {"late_sites", late_sites(result)},
           {"seed", options.seed},
           {"parameters", result.parameters},
+          {"verification", mean_verification_to_json(mean_verification(result.epochs))},
           {"covers", result.covers ? covers_to_json(*result.covers) : ordered_json()},
           {"kept_columns", result.kept_columns},
           {"partition", partition_to_json(result.partition)},

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heliograph {
+
+/// How far a part of an exchange moves values from the exact ones: with exact values g and their
+/// change d, |d| / |g|, and the cosine of the angle between g and g + d. 0 and 1 if g is 0.
+struct VerifiedError {
+  double relative = 0;
+  double cosine = 1;
+};
+
+/// What exchanges as trained do to a step.
+struct VerifiedPart {
+  std::string site;               ///< The exchange (ExchangeSite); empty for all together.
+  VerifiedError logits;           ///< Of the logits of all nodes of the training graph.
+  VerifiedError gradient;         ///< Of all weight gradients together, before they are clipped.
+  std::vector<double> gradients;  ///< VerifiedError::relative by parameter.
+  /// That of the gradient if the exchange has its bits, but rows of the same epoch. 0 for all
+  /// together.
+  double bits_alone = 0;
+};
+
+/// A step of training, compared with the step from the same weights and dropout masks whose halo
+/// rows are complete, of its own epoch, and fp32 (TrainOptions::verify_every).
+struct Verification {
+  int epoch = 0;
+  VerifiedPart whole;                   ///< All exchanges as trained.
+  std::vector<VerifiedPart> parts;      ///< One exchange as trained, the others exact.
+  std::vector<std::string> parameters;  ///< Names, in the order of VerifiedPart::gradients.
+  double seconds = 0;                   ///< Wall time of the slowest rank; no part of the epoch's.
+  std::int64_t bytes = 0;               ///< Sent by all ranks for it; no part of the epoch's.
+};
+
+}  // namespace heliograph

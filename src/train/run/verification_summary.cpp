@@ -1,0 +1,106 @@
+#include "train/run/verification_summary.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace heliograph {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+ordered_json errors_to_json(const VerifiedPart& part) {
+  const auto both = [](const VerifiedError& error) {
+    return ordered_json{{"relative", error.relative}, {"cosine", error.cosine}};
+  };
+  return {{"logits", both(part.logits)},
+          {"gradient", both(part.gradient)},
+          {"gradients", part.gradients}};
+}
+
+ordered_json mean_error_to_json(const MeanError& error) {
+  return {{"gradient", error.gradient}, {"logits", error.logits}};
+}
+
+void add_squares(MeanError& sum, const VerifiedPart& part) {
+  sum.gradient += part.gradient.relative * part.gradient.relative;
+  sum.bits_alone += part.bits_alone * part.bits_alone;
+  sum.logits += part.logits.relative * part.logits.relative;
+}
+
+}  // namespace
+
+ordered_json verification_to_json(const Verification& verification) {
+  ordered_json parts = ordered_json::array();
+  for (const VerifiedPart& part : verification.parts) {
+    ordered_json object{{"site", part.site}};
+    object.update(errors_to_json(part));
+    object["bits_alone"] = part.bits_alone;
+    parts.push_back(std::move(object));
+  }
+  return {{"seconds", verification.seconds},
+          {"bytes", verification.bytes},
+          {"parameters", verification.parameters},
+          {"whole", errors_to_json(verification.whole)},
+          {"parts", std::move(parts)}};
+}
+
+double MeanError::share_of_bits() const {
+  if (gradient == 0) return 0;
+  const double part = bits_alone / gradient;
+  return share * std::min(part * part, 1.0);
+}
+
+MeanVerification mean_verification(std::span<const EpochReport> reports) {
+  MeanVerification mean;
+  for (const EpochReport& report : reports) {
+    if (!report.verification) continue;
+    ++mean.epochs;
+    mean.seconds += report.verification->seconds;
+    add_squares(mean.whole, report.verification->whole);
+    for (const VerifiedPart& part : report.verification->parts) {
+      auto found = std::ranges::find(mean.parts, part.site, &MeanError::site);
+      if (found == mean.parts.end()) found = mean.parts.insert(found, MeanError{part.site});
+      add_squares(*found, part);
+    }
+  }
+  double squares = 0;
+  for (const MeanError& part : mean.parts) squares += part.gradient;
+  const auto take_root = [&](MeanError& error) {
+    error.share = squares > 0 ? error.gradient / squares : 0;
+    for (double* value : {&error.gradient, &error.bits_alone, &error.logits}) {
+      *value = std::sqrt(*value / std::max(mean.epochs, 1));
+    }
+  };
+  take_root(mean.whole);
+  for (MeanError& part : mean.parts) take_root(part);
+  std::ranges::stable_sort(mean.parts, std::greater(), &MeanError::share);
+  for (const MeanError& part : mean.parts) {
+    const double bits = part.share_of_bits(), lag = part.share - bits;
+    if (bits > mean.largest.share) mean.largest = {part.site, "bits", bits};
+    if (lag > mean.largest.share) mean.largest = {part.site, "lag", lag};
+  }
+  return mean;
+}
+
+ordered_json mean_verification_to_json(const MeanVerification& mean) {
+  if (mean.epochs == 0) return nullptr;
+  ordered_json parts = ordered_json::array();
+  for (const MeanError& part : mean.parts) {
+    ordered_json object{{"site", part.site}};
+    object.update(mean_error_to_json(part));
+    object["bits_alone"] = part.bits_alone;
+    object["share"] = part.share;
+    parts.push_back(std::move(object));
+  }
+  return {
+      {"epochs", mean.epochs},
+      {"seconds", mean.seconds},
+      {"whole", mean_error_to_json(mean.whole)},
+      {"parts", std::move(parts)},
+      {"largest",
+       {{"site", mean.largest.site}, {"cause", mean.largest.name}, {"share", mean.largest.share}}}};
+}
+
+}  // namespace heliograph

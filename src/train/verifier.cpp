@@ -1,0 +1,165 @@
+#include "train/verifier.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "comm/collectives.hpp"
+#include "staleness/mixed_halo.hpp"
+
+namespace heliograph {
+namespace {
+
+/// Inner products of exact values g and their change d, from which VerifiedError follows.
+struct Products {
+  double gg = 0, gd = 0, dd = 0;
+
+  void add(double g, double d) {
+    gg += g * g;
+    gd += g * d;
+    dd += d * d;
+  }
+  VerifiedError error() const {
+    if (gg == 0) return {};
+    const double moved = gg + 2 * gd + dd;
+    return {std::sqrt(dd / gg), moved > 0 ? (gg + gd) / std::sqrt(gg * moved) : 0};
+  }
+};
+
+/// The forward site of the exchange whose gradients a backward site sends.
+const Site* forward_of(const Site& backward, std::span<const Site> sites) {
+  const std::string name = backward.name.substr(0, backward.name.rfind('.')) + ".forward";
+  const auto found = std::ranges::find(sites, name, &Site::name);
+  return found == sites.end() ? nullptr : &*found;
+}
+
+std::int64_t bytes_sent(const StaleHalo& halo) {
+  return halo.bytes_sent(Direction::forward) + halo.bytes_sent(Direction::backward);
+}
+
+}  // namespace
+
+ExchangeOptions synchronous_exchange(ExchangeOptions exchange) {
+  exchange.staleness = 0;
+  return exchange;
+}
+
+ExchangeOptions exact_exchange(ExchangeOptions exchange) {
+  exchange.bits_forward = exchange.bits_backward = Bits::fp32;
+  exchange.kept_columns = false;
+  return synchronous_exchange(std::move(exchange));
+}
+
+Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
+                   const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
+                   MemoryAccount* account)
+    : comm_(comm),
+      parameters_(parameters),
+      sites_(sites.begin(), sites.end()),
+      trained_(trained),
+      exact_(comm, shard,
+             ExchangePolicy(exact_exchange(plan.exchange()), plan.options().epochs, sites), sites,
+             plan.blocks(), plan.options().seed, unused_, account),
+      outcome_bytes_(MemoryUse::evaluation, account) {
+  // A copy of all values, and two outcomes.
+  const std::int64_t logits = shard.shard().inner_rows * plan.facts().classes;
+  const auto values = static_cast<std::int64_t>(parameters.flat_values().size());
+  outcome_bytes_.set(4 * values + 2 * (4 * logits + 8 * parameters.flat_size()));
+  if (!trained.policy().stale()) return;
+  coded_.emplace(
+      comm, shard,
+      ExchangePolicy(synchronous_exchange(plan.exchange()), plan.options().epochs, sites), sites,
+      plan.blocks(), plan.options().seed, unused_, account);
+}
+
+Verification Verifier::verify(Clock clock, MakeStep make_step) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::span<float> values = parameters_.flat_values();
+  const std::vector<float> weights(values.begin(), values.end());  // And BatchNorm's statistics.
+  const std::vector<std::int64_t> trained_sent = trained_.sent();
+  const auto halo_bytes = [&] {
+    return bytes_sent(exact_) + bytes_sent(trained_) + (coded_ ? bytes_sent(*coded_) : 0);
+  };
+  std::int64_t bytes = -halo_bytes() - comm_.bytes_sent(Channel::evaluation);
+  for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->begin_epoch(clock);
+
+  Verification result;
+  result.epoch = static_cast<int>(clock.epoch);
+  for (int i = 0; i < parameters_.count(); ++i) result.parameters.push_back(parameters_.name(i));
+  const Outcome exact = run(exact_, make_step);
+  const ExchangePolicy& policy = trained_.policy();
+  for (const Site& site : sites_) {
+    if (site.partial_sums) continue;
+    const Delivery delivery = policy.of(site, clock);
+    const bool late = delivery.lag > 0, rounds = delivery.format.bits < 32;
+    if (!late && !rounds) continue;
+    const auto with = [&](StaleHalo& halo) {
+      MixedHalo mixed(sites_, exact_);
+      mixed.move(site, halo);
+      const Site* const forward = late ? forward_of(site, sites_) : nullptr;
+      if (forward != nullptr && &halo == &trained_) mixed.move_kept(*forward, halo);
+      VerifiedPart part = compare(exact, run(mixed, make_step));
+      part.site = site.name;
+      return part;
+    };
+    VerifiedPart part = with(trained_);
+    if (rounds) part.bits_alone = (late ? with(coded()) : part).gradient.relative;
+    result.parts.push_back(std::move(part));
+  }
+  result.whole = compare(exact, run(trained_, make_step));
+
+  for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->drain();
+  bytes += halo_bytes() + comm_.bytes_sent(Channel::evaluation);
+  trained_.set_sent(trained_sent);
+  std::ranges::copy(weights, values.begin());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::vector<double> of_ranks(2 * static_cast<std::size_t>(comm_.size()), 0.0);
+  of_ranks[2 * static_cast<std::size_t>(comm_.rank())] = static_cast<double>(bytes);
+  of_ranks[2 * static_cast<std::size_t>(comm_.rank()) + 1] = seconds.count();
+  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(of_ranks));
+  for (std::size_t i = 0; i < of_ranks.size(); i += 2) {
+    result.bytes += static_cast<std::int64_t>(of_ranks[i]);
+    result.seconds = std::max(result.seconds, of_ranks[i + 1]);
+  }
+  return result;
+}
+
+Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
+  Outcome outcome{make_step(halo), {}};
+  trained_.release();
+  const auto take = [&](const auto gradients) {
+    outcome.gradients.assign(gradients.begin(), gradients.end());
+  };
+  take(parameters_.flat_gradients_f32());
+  if (outcome.gradients.empty()) take(parameters_.flat_gradients_f64());
+  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(outcome.gradients));
+  return outcome;
+}
+
+VerifiedPart Verifier::compare(const Outcome& exact, const Outcome& moved) {
+  VerifiedPart part;
+  Products logits, gradients;
+  for (std::size_t i = 0; i < exact.logits.size(); ++i) {
+    logits.add(exact.logits[i], double{moved.logits[i]} - double{exact.logits[i]});
+  }
+  std::array<double, 3> sums{logits.gg, logits.gd, logits.dd};
+  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(sums));
+  part.logits = Products{sums[0], sums[1], sums[2]}.error();
+  for (int p = 0; p < parameters_.count(); ++p) {
+    Products of;
+    for (auto i = static_cast<std::size_t>(parameters_.offset(p));
+         i < static_cast<std::size_t>(parameters_.offset(p + 1)); ++i) {
+      of.add(exact.gradients[i], moved.gradients[i] - exact.gradients[i]);
+    }
+    part.gradients.push_back(of.error().relative);
+    gradients.gg += of.gg;
+    gradients.gd += of.gd;
+    gradients.dd += of.dd;
+  }
+  part.gradient = gradients.error();
+  return part;
+}
+
+}  // namespace heliograph

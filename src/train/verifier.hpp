@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/buffer.hpp"
+#include "core/function_ref.hpp"
+#include "core/phase_clock.hpp"
+#include "heliograph/verification.hpp"
+#include "layers/parameters.hpp"
+#include "staleness/stale_halo.hpp"
+#include "train/plan/run_plan.hpp"
+
+namespace heliograph {
+
+/// The exchanges with which training's is compared: exact, and in the same bits without lag.
+ExchangeOptions exact_exchange(ExchangeOptions exchange);
+ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
+
+/// Measures how far the exchanges of training, one by one and together, move a step from the exact
+/// one. The host must compute. Only the rank's own thread may use it.
+class Verifier {
+ public:
+  /// `trained`: the halo of training; the other halos are like it. The references must outlive the
+  /// object.
+  Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
+           const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
+           MemoryAccount* account);
+
+  /// Passes forward and backward with this halo and leaves the rank's gradients in the parameters.
+  /// Returns the values of the rank's logits.
+  using MakeStep = FunctionRef<std::vector<float>(Halo& halo)>;
+
+  /// Measures the step that training will make in this epoch, which must not have begun. Leaves
+  /// weights, statistics and `trained` as they were. Collective: the same on every rank.
+  /// Throws what steps throw.
+  Verification verify(Clock clock, MakeStep make_step);
+
+ private:
+  /// What a step gives: this rank's logits, and the gradients summed over ranks.
+  struct Outcome {
+    std::vector<float> logits;
+    std::vector<double> gradients;
+  };
+  Outcome run(Halo& halo, MakeStep make_step);
+  /// Collective.
+  VerifiedPart compare(const Outcome& exact, const Outcome& moved);
+  StaleHalo& coded() { return coded_ ? *coded_ : trained_; }
+
+  Communicator& comm_;
+  const Parameters& parameters_;
+  std::vector<Site> sites_;
+  StaleHalo& trained_;
+  PhaseClock unused_;
+  StaleHalo exact_;
+  /// Rows of the same epoch in training's bits; `trained_` has them unless some are late.
+  std::optional<StaleHalo> coded_;
+  CountedBytes outcome_bytes_;
+};
+
+}  // namespace heliograph
