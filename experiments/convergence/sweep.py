@@ -124,7 +124,8 @@ def list_settings(config, options):
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
             name = ("fp32" if bits == 32 else f"{bits}-bit") + f", S = {staleness}"
-            add(name, f"--bits {bits} --staleness {staleness}")
+            late = " --stale-sites all" if staleness > 0 else ""
+            add(name, f"--bits {bits} --staleness {staleness}{late}")
     for name, flags in config.get("settings", {}).items():
         add(name, flags)
     for setting in options.setting:

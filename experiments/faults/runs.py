@@ -73,7 +73,7 @@ class Runs:
         """Returns the words of a training command whose ranks are mpirun's processes."""
         return [self.command, "train", *make_flags({
             "data": self.data, "hidden": 32, "layers": 3, "epochs": cell.epochs, "eval-every": 7,
-            "bits": cell.bits, "staleness": cell.staleness, "checkpoint-every": cell.every,
+            "bits": cell.bits, "staleness": cell.staleness, "stale-sites": "all", "checkpoint-every": cell.every,
             "threads-per-rank": 1, "quiet": True, "out": out}), *more]
 
     def train_threads(self, cell, out, more=()):

@@ -30,11 +30,11 @@ FEWEST = {"bits": 1, "exchange": "cover", "kept-columns": True, "gradient-bits":
 SETTINGS = {
     "vanilla fp32, S = 0": VANILLA,
     "fp32, S = 0": {"bits": 32, "staleness": 0},
-    "fp32, S = 1": {"bits": 32, "staleness": 1},
+    "fp32, S = 1": {"bits": 32, "staleness": 1, "stale-sites": "all"},
     "1-bit rows alone, S = 0": {"bits": 1, "staleness": 0},
-    "1-bit rows alone, S = 1": {"bits": 1, "staleness": 1},
+    "1-bit rows alone, S = 1": {"bits": 1, "staleness": 1, "stale-sites": "all"},
     "1-bit, S = 0": {**FEWEST, "staleness": 0},
-    "1-bit, S = 1": {**FEWEST, "staleness": 1},
+    "1-bit, S = 1": {**FEWEST, "staleness": 1, "stale-sites": "all"},
 }
 FREE = "fp32, S = 0, links not limited"
 

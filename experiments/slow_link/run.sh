@@ -49,9 +49,9 @@ done
 
 shape=(--link-gbps "$link")
 train fp32-S0 "$epochs" --bits 32 --staleness 0 "${shape[@]}" "$@"
-train fp32-S1 "$epochs" --bits 32 --staleness 1 "${shape[@]}" "$@"
+train fp32-S1 "$epochs" --bits 32 --staleness 1 --stale-sites all "${shape[@]}" "$@"
 train 1bit-S0 "$epochs" --bits 1 --staleness 0 "${shape[@]}" "$@"
-train 1bit-S1 "$epochs" --bits 1 --staleness 1 "${shape[@]}" "$@"
+train 1bit-S1 "$epochs" --bits 1 --staleness 1 --stale-sites all "${shape[@]}" "$@"
 
 read -r measured _ < <(python3 "$here/choose_link.py" "$out/fp32-S0.json" "$ratio" "$link")
 {

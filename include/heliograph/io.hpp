@@ -38,7 +38,9 @@ struct ImportOptions {
   bool regression = false;      ///< Labels are numbers to predict, not classes.
   int index_base = -1;          ///< Number of the first node, 0 or 1; edge lists need it, .npz: 0.
   std::string target;           ///< What to predict, where data have several; empty: their default.
-  bool requires_labels = true;  ///< False: an input without labels has unlabelled nodes only.
+  /// False: an input without labels has unlabelled nodes only. Forms of several files with a file
+  /// of labels among them need it, be all its values missing.
+  bool requires_labels = true;
   /// False: if the masks or lists of a split are wrong, that is a warning, and the data set gets no
   /// split. Then another split must be drawn.
   bool requires_splits = true;

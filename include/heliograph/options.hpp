@@ -146,8 +146,9 @@ struct ExchangeOptions {
   Bits gradient_bits = Bits::fp32;
   int staleness = 0;  ///< S: the largest age, in epochs, of halo values.
   /// Which exchanges S applies to; the others are synchronous. "all", "lowest-backward" (the last
-  /// of an epoch, whose gradients reach the lowest weights only), or names of sites with commas.
-  std::string stale_sites = "all";
+  /// of an epoch, whose gradients reach the fewest weights: in gcn and sage the first layer's), or
+  /// names of sites with commas.
+  std::string stale_sites = "lowest-backward";
   int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
   int warmup_epochs = 0;  ///< The first epochs that are synchronous.
 };
@@ -219,8 +220,8 @@ struct TransportOptions {
   double link_gbps = 0.0;
   double link_latency_us = 0.0;
   /// In how many blocks of rows a rank on CPUs runs a pass: the rows of a block travel while the
-  /// next is computed, with a second pair of halo buffers. 0: by the number of rows, and 1 with
-  /// staleness, since no rank waits for late rows, or above 8 bits. Changes no number.
+  /// next is computed, with a second pair of halo buffers. 0: by the number of rows, and 1 if
+  /// all are late, since no rank waits for these, or above 8 bits. Changes no number.
   int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).

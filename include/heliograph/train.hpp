@@ -36,9 +36,9 @@ struct EpochReport {
   EpochSeconds parts;
   TrafficBytes bytes;
   std::int64_t fp32_bytes = 0;               ///< All boundary rows at 4 bytes a value.
-  int lag = 0;                               ///< Age of the halo values that were used, in epochs.
+  int lag = 0;                               ///< Age of the halo values that late exchanges used.
   double lr = 0;                             ///< Learning rate.
-  std::optional<Verification> verification;  ///< If this epoch was verified. Not in checkpoints.
+  std::optional<Verification> verification;  ///< If this epoch was verified.
 };
 
 /// Peak memory of ranks by use, in bytes, summed over ranks. Memory that ranks share, such as the

@@ -6,14 +6,14 @@
 
 namespace heliograph {
 
-/// How far a part of an exchange moves values from the exact ones: with exact values g and their
-/// change d, |d| / |g|, and the cosine of the angle between g and g + d. 0 and 1 if g is 0.
+/// The distance of values m from exact ones g: |m - g| / |g|, infinite if only g is 0, and the
+/// cosine of the angle between them.
 struct VerifiedError {
   double relative = 0;
   double cosine = 1;
 };
 
-/// What exchanges as trained do to a step.
+/// The error that exchanges as trained make in a step.
 struct VerifiedPart {
   std::string site;               ///< The exchange (ExchangeSite); empty for all together.
   VerifiedError logits;           ///< Of the logits of all nodes of the training graph.

@@ -150,7 +150,7 @@ def main():
                 elif parts > 1:
                     oracle.plan_across_ranks({**case, "bits": 32})
                     # Over NCCL, halos and weights are in flight at once.
-                    oracle.plan_epochs({**case, "bits": 32, "staleness": 2})
+                    oracle.plan_epochs({**case, "bits": 32, "staleness": 2, "stale-sites": "all"})
     return 0 if oracle.measure() else 1
 
 

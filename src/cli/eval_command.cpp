@@ -51,7 +51,8 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
              HELIOGRAPH_MEMBER(weights));
   fields.add_part(
       input_fields("The data set or shards to score. Without it, those of the run whose "
-                   "directory --checkpoint names or lies in. Labels may be missing."),
+                   "directory --checkpoint names or lies in. Labels may be missing, but not "
+                   "a file of labels that is a part of the form."),
       HELIOGRAPH_MEMBER(run.input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(run.train),
                   {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib",
@@ -145,6 +146,8 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   result.logits.clear();
   result.embeddings.clear();
   write_outputs(out, result, before_file);
+  // Scores of an earlier evaluation that this one replaces.
+  if (result.scores.empty()) fs::remove(fs::path(out) / kScoresFile, error);
   // JSON writes NaN, the score of a set without nodes, as null.
   nlohmann::ordered_json object{{"checkpoint", request.weights},
                                 {"epochs", model.epoch + 1},

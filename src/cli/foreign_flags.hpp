@@ -16,7 +16,7 @@ inline constexpr ForeignFlag kForeignFlags[] = {
     {"bit", "use --bits"},
     {"datatype", "use --bits 32 for fp32"},
     {"quant", "use --bits"},
-    {"enable-pipeline", "use --staleness 1"},
+    {"enable-pipeline", "use --staleness 1 --stale-sites all"},
     {"fixed-synchro", "use --sync-every"},
     {"feat-corr", "smoothing of stale values is not built"},
     {"grad-corr", "smoothing of stale values is not built"},

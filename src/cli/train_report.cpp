@@ -58,18 +58,19 @@ std::string verification_block(const MeanVerification& mean) {
                   counted(mean.epochs, "epoch")) +
       columns(rows);
   if (squares == 0) return text + "  every halo row was exact\n";
-  return text + fmt::format(
-                    "  of the gradients' squared error, {} is {}, {}; the exchanges' squares add "
-                    "up to {} of that of all together\n",
-                    percent(mean.largest.share), mean.largest.site, mean.largest.name,
-                    percent(squares / (whole.gradient * whole.gradient)));
+  return text +
+         fmt::format(
+             "  of the exchanges' squared errors, {} is {}, {}; they add up to {} of that of "
+             "all together\n",
+             percent(mean.largest.share), mean.largest.site, mean.largest.name,
+             percent(squares / (whole.gradient * whole.gradient)));
 }
 
 }  // namespace
 
 std::string staleness_text(const ExchangeOptions& exchange) {
   if (exchange.staleness == 0) return "synchronous";
-  const std::string of = exchange.stale_sites == "all" ? "" : " of " + exchange.stale_sites;
+  const std::string of = exchange.stale_sites == "all" ? "" : " (" + exchange.stale_sites + ")";
   return fmt::format("staleness {}{}", exchange.staleness, of);
 }
 

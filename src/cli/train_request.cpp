@@ -133,7 +133,10 @@ RunConfig read_config(const std::string& given) {
       throw Error(ErrorCode::usage, fmt::format("--config {}: working_directory is {}, not a path",
                                                 path, began.dump()));
     }
-    return {config.at("options"), true, began.get<std::string>()};
+    nlohmann::json options = config.at("options");
+    // In runs of earlier versions all exchanges were late.
+    if (options.is_object() && !options.contains("stale-sites")) options["stale-sites"] = "all";
+    return {std::move(options), true, began.get<std::string>()};
   }
   if (config.is_object()) {
     for (const auto& item : config.items()) {
@@ -201,6 +204,10 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
     lines.push_back(fmt::format(
         "--lr-warmup {} is not shorter than --epochs {}: the learning rate rises to the end",
         warmup, request.train.epochs));
+  }
+  if (const int every = request.train.verify_every; parts > 1 && every > request.train.epochs) {
+    lines.push_back(fmt::format("--verify {} verifies nothing in {}", every,
+                                counted(request.train.epochs, "epoch")));
   }
   if (request.train.patience > 0) {
     const auto epochs =

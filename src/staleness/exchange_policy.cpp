@@ -27,14 +27,15 @@ std::vector<int> chosen_sites(const std::string& value, std::span<const Site> si
     const bool ends = site.direction == Direction::backward && chosen.empty();
     if (all || (lowest && ends)) chosen.push_back(&site);
   }
-  for (std::size_t at = 0; !all && !lowest && at <= value.size();) {
+  const bool lists = !all && !lowest && !known.empty();  // A model without sites fits any list.
+  for (std::size_t at = 0; lists && at <= value.size();) {
     const std::size_t end = std::min(value.find(',', at), value.size());
     const auto named = std::ranges::find(sites, value.substr(at, end - at), &Site::name);
     if (named == sites.end() || named->partial_sums) {
       throw_error(ErrorCode::usage,
                   "--stale-sites {}: give all, lowest-backward or, with commas between them, sites "
                   "of this model: {}",
-                  value, known.empty() ? "it has none" : listed(known));
+                  value, listed(known));
     }
     chosen.push_back(&*named);
     at = end + 1;

@@ -16,7 +16,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
       page_locked_(shard.device().page_locked()),
-      keeps_columns_(policy.keeps_columns(sites)) {
+      keeps_columns_(policy.keeps_columns(sites)),
+      holds_back_(!comm.sends_in_groups() &&
+                  std::ranges::all_of(sites, [&](const Site& s) { return policy.late(s); })) {
   const auto add_slot = [&](std::deque<HaloSlot>& slots, std::size_t sent, std::size_t received) {
     HaloSlot& slot =
         slots.emplace_back(comm, Channel::halo, shard.device(), MemoryUse::halo, account, pieces);
@@ -111,7 +113,7 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
   halo.turn = turn_;
   halo.rows.reset();
   HaloSlot& to = slot(halo, clock_.epoch);
-  if (delivery.lag > 0 && last && !comm_.sends_in_groups()) {
+  if (delivery.lag > 0 && last && holds_back_) {
     to.hold_sends();
     held_.push_back(&to);
   }

@@ -29,8 +29,9 @@ class StaleHalo final : public Halo {
             std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
             MemoryAccount* account);
 
-  /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs. In a
-  /// synchronous epoch it first waits for all messages in flight.
+  /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs; passes that
+  /// are to be made again begin the same epoch again. In a synchronous epoch it first waits for all
+  /// messages in flight.
   void begin_epoch(Clock clock);
 
   /// Opens an exchange as Halo::open does. With S = 0 and one piece, `finish` must have consumed
@@ -59,9 +60,10 @@ class StaleHalo final : public Halo {
 
   KeptRows kept(const Site& site, std::int64_t epoch) override;
 
-  /// Sends the rows that are held back. A stale epoch holds back the rows that it sends last, which
-  /// are needed an epoch later, so that weight gradients and statistics do not queue behind them on
-  /// a slow link. Call it at the end of an epoch; `open` and `begin_epoch` call it too.
+  /// Sends the rows that are held back. If all sites are late, a stale epoch holds back the rows
+  /// that it sends last, which are needed an epoch later, so that weight gradients and statistics
+  /// do not queue behind them on a slow link. If others are not, the next epoch's would queue
+  /// instead. Call it at the end of an epoch; `open` and `begin_epoch` call it too.
   void release();
 
   /// Waits for all messages in flight. Call it at the end of a run.
@@ -144,6 +146,7 @@ class StaleHalo final : public Halo {
   CountedBytes schedule_bytes_;
   MemoryAccount page_locked_;
   bool keeps_columns_;  ///< Whether any site leaves out columns.
+  bool holds_back_;     ///< Whether stale epochs hold back what they send last.
   /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
   /// since freeing it may wait for messages in flight, which they end.
   Buffer failed_;

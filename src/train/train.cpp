@@ -79,6 +79,8 @@ class RankRun {
         state_(options_.patience, plan.metric(), comm),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
+    state_.evaluation_bytes.set(state_.evaluation_bytes.count() -
+                                trainer_.verification_setup_bytes());
     if (is_root() && callbacks.log && comm.size() > 1) {
       warn_of_narrow_rows();
       tell_of_kept_columns();

@@ -52,6 +52,9 @@ class Trainer {
   /// `run_epoch` throws.
   Verification verify(int epoch);
 
+  /// Bytes that this rank has sent on Channel::evaluation to prepare `verify`.
+  std::int64_t verification_setup_bytes() const { return verifier_ ? verifier_->setup_bytes() : 0; }
+
   /// Scores the present weights on the whole graph; `embeds`: and returns embeddings.
   /// Throws Error: numeric (an output is NaN or Inf), peer_lost.
   Evaluation evaluate(int epoch, bool embeds = false);

@@ -12,19 +12,19 @@
 namespace heliograph {
 namespace {
 
-/// Inner products of exact values g and their change d, from which VerifiedError follows.
+/// Inner products of exact values g, moved ones m and their distance d = m - g.
 struct Products {
-  double gg = 0, gd = 0, dd = 0;
+  double gg = 0, gm = 0, mm = 0, dd = 0;
 
-  void add(double g, double d) {
+  void add(double g, double m) {
     gg += g * g;
-    gd += g * d;
-    dd += d * d;
+    gm += g * m;
+    mm += m * m;
+    dd += (m - g) * (m - g);
   }
   VerifiedError error() const {
-    if (gg == 0) return {};
-    const double moved = gg + 2 * gd + dd;
-    return {std::sqrt(dd / gg), moved > 0 ? (gg + gd) / std::sqrt(gg * moved) : 0};
+    if (dd == 0) return {};
+    return {std::sqrt(dd / gg), gg > 0 && mm > 0 ? gm / std::sqrt(gg * mm) : 0};
   }
 };
 
@@ -62,16 +62,23 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
       exact_(comm, shard,
              ExchangePolicy(exact_exchange(plan.exchange()), plan.options().epochs, sites), sites,
              plan.blocks(), plan.options().seed, unused_, account),
-      outcome_bytes_(MemoryUse::evaluation, account) {
-  // A copy of all values, and two outcomes.
-  const std::int64_t logits = shard.shard().inner_rows * plan.facts().classes;
-  const auto values = static_cast<std::int64_t>(parameters.flat_values().size());
-  outcome_bytes_.set(4 * values + 2 * (4 * logits + 8 * parameters.flat_size()));
+      outcome_bytes_(MemoryUse::evaluation, account),
+      gradient_sum_(comm, Channel::evaluation, account) {
+  outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
+  setup_bytes_ = -comm.bytes_sent(Channel::evaluation);  // With kept columns halos talk.
   coded_.emplace(
       comm, shard,
       ExchangePolicy(synchronous_exchange(plan.exchange()), plan.options().epochs, sites), sites,
       plan.blocks(), plan.options().seed, unused_, account);
+  setup_bytes_ += comm.bytes_sent(Channel::evaluation);
+}
+
+std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,
+                                     std::int64_t classes, int ranks) {
+  // Each rank has a copy of all values, and two outcomes.
+  const std::int64_t values = parameters.weights_and_statistics();
+  return ranks * (4 * values + 16 * parameters.flat_size()) + 8 * nodes * classes;
 }
 
 Verification Verifier::verify(Clock clock, MakeStep make_step) {
@@ -79,10 +86,11 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   const std::span<float> values = parameters_.flat_values();
   const std::vector<float> weights(values.begin(), values.end());  // And BatchNorm's statistics.
   const std::vector<std::int64_t> trained_sent = trained_.sent();
-  const auto halo_bytes = [&] {
-    return bytes_sent(exact_) + bytes_sent(trained_) + (coded_ ? bytes_sent(*coded_) : 0);
+  const auto all_sent = [&] {
+    return bytes_sent(exact_) + bytes_sent(trained_) + (coded_ ? bytes_sent(*coded_) : 0) +
+           comm_.bytes_sent(Channel::evaluation) + comm_.bytes_sent(Channel::moments);
   };
-  std::int64_t bytes = -halo_bytes() - comm_.bytes_sent(Channel::evaluation);
+  std::int64_t bytes = -all_sent();
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->begin_epoch(clock);
 
   Verification result;
@@ -111,7 +119,7 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   result.whole = compare(exact, run(trained_, make_step));
 
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->drain();
-  bytes += halo_bytes() + comm_.bytes_sent(Channel::evaluation);
+  bytes += all_sent();
   trained_.set_sent(trained_sent);
   std::ranges::copy(weights, values.begin());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -134,7 +142,7 @@ Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
   };
   take(parameters_.flat_gradients_f32());
   if (outcome.gradients.empty()) take(parameters_.flat_gradients_f64());
-  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(outcome.gradients));
+  gradient_sum_.sum(std::span<double>(outcome.gradients));
   return outcome;
 }
 
@@ -142,20 +150,21 @@ VerifiedPart Verifier::compare(const Outcome& exact, const Outcome& moved) {
   VerifiedPart part;
   Products logits, gradients;
   for (std::size_t i = 0; i < exact.logits.size(); ++i) {
-    logits.add(exact.logits[i], double{moved.logits[i]} - double{exact.logits[i]});
+    logits.add(exact.logits[i], moved.logits[i]);
   }
-  std::array<double, 3> sums{logits.gg, logits.gd, logits.dd};
+  std::array<double, 4> sums{logits.gg, logits.gm, logits.mm, logits.dd};
   AllReduce(comm_, Channel::evaluation).sum(std::span<double>(sums));
-  part.logits = Products{sums[0], sums[1], sums[2]}.error();
+  part.logits = Products{sums[0], sums[1], sums[2], sums[3]}.error();
   for (int p = 0; p < parameters_.count(); ++p) {
     Products of;
     for (auto i = static_cast<std::size_t>(parameters_.offset(p));
          i < static_cast<std::size_t>(parameters_.offset(p + 1)); ++i) {
-      of.add(exact.gradients[i], moved.gradients[i] - exact.gradients[i]);
+      of.add(exact.gradients[i], moved.gradients[i]);
     }
     part.gradients.push_back(of.error().relative);
     gradients.gg += of.gg;
-    gradients.gd += of.gd;
+    gradients.gm += of.gm;
+    gradients.mm += of.mm;
     gradients.dd += of.dd;
   }
   part.gradient = gradients.error();

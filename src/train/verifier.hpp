@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/collectives.hpp"
 #include "comm/communicator.hpp"
 #include "core/buffer.hpp"
 #include "core/function_ref.hpp"
@@ -30,6 +31,12 @@ class Verifier {
   Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
            const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
            MemoryAccount* account);
+
+  /// What all ranks' objects count of their outcomes. `nodes`: of the training graph.
+  static std::int64_t outcome_bytes(const Parameters& parameters, std::int64_t nodes,
+                                    std::int64_t classes, int ranks);
+  /// Bytes that this rank has sent on Channel::evaluation to make the object.
+  std::int64_t setup_bytes() const { return setup_bytes_; }
 
   /// Passes forward and backward with this halo and leaves the rank's gradients in the parameters.
   /// Returns the values of the rank's logits.
@@ -60,6 +67,8 @@ class Verifier {
   /// Rows of the same epoch in training's bits; `trained_` has them unless some are late.
   std::optional<StaleHalo> coded_;
   CountedBytes outcome_bytes_;
+  AllReduce gradient_sum_;
+  std::int64_t setup_bytes_ = 0;
 };
 
 }  // namespace heliograph

@@ -69,7 +69,7 @@ class Checkpoint : public test::CommandTest {
   std::vector<std::string> arguments(const std::string& run, int epochs,
                                      std::vector<std::string> more = {}) const {
     more.insert(more.end(), {"--out", path(run), "--metric", "accuracy", "--bits", "1",
-                             "--staleness", "1", "--eval-every", "3"});
+                             "--staleness", "1", "--stale-sites", "all", "--eval-every", "3"});
     return train_arguments(data_, epochs, more);
   }
 };

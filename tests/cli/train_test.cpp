@@ -63,7 +63,7 @@ TEST_F(Train, SaysWhichExchangeMovesTheGradients) {
   EXPECT_THAT(largest.at("site"), ::testing::EndsWith("forward"));
   EXPECT_THAT(outcome.out, HasSubstr("Verified in 2 epochs"));
   EXPECT_THAT(outcome.out,
-              HasSubstr(fmt::format("of the gradients' squared error, {:.3g} % is {}, bits;",
+              HasSubstr(fmt::format("of the exchanges' squared errors, {:.3g} % is {}, bits;",
                                     100 * largest.at("share").get<double>(),
                                     largest.at("site").get<std::string>())));
   EXPECT_THAT(run_command(train_arguments(data_, 2, {"--verify", "2"})).out,
@@ -214,6 +214,21 @@ TEST_F(Train, RepeatsARunFromItsManifest) {
             read_json(folder_ / "b" / "run.json").at("options"));
 }
 
+TEST_F(Train, AllExchangesAreLateInRunsOfEarlierVersions) {
+  ASSERT_EQ(
+      run_command(train_arguments(data_, 3, {"--out", path("a"), "--staleness", "1", "--quiet"}))
+          .code,
+      0);
+  auto manifest = read_json(folder_ / "a" / "run.json");
+  EXPECT_EQ(manifest.at("options").at("stale-sites"), "lowest-backward");
+  manifest.at("options").erase("stale-sites");
+  test::write_text(folder_ / "earlier.json", manifest.dump());
+  const auto again =
+      run_command({"train", "--config", path("earlier.json"), "--out", path("b"), "--quiet"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_json(folder_ / "b" / "run.json").at("options").at("stale-sites"), "all");
+}
+
 TEST_F(Train, RefusesADirectoryThatHoldsARun) {
   const auto words = train_arguments(data_, 2, {"--out", path("run"), "--quiet"});
   ASSERT_EQ(run_command(words).code, 0);
@@ -312,8 +327,11 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_EQ(warnings({"--parts", "1", "--bits", "32", "--staleness", "0"}), "");
   EXPECT_EQ(warnings({"--sync-every", "3"}),
             "warning: --sync-every has no effect with --staleness 0\n");
-  EXPECT_EQ(warnings({"--stale-sites", "lowest-backward"}),
+  EXPECT_EQ(warnings({"--stale-sites", "all"}),
             "warning: --stale-sites has no effect with --staleness 0\n");
+  EXPECT_EQ(warnings({"--verify", "2"}), "warning: --verify 2 verifies nothing in 1 epoch\n");
+  EXPECT_THAT(warnings({"--layers", "1", "--staleness", "1", "--stale-sites", "layers.1.forward"}),
+              HasSubstr("warning: --staleness and --stale-sites have no effect with --layers 1"));
   EXPECT_EQ(warnings({"--layers", "1", "--hidden", "64", "--norm", "batch"}),
             "warning: --norm and --hidden have no effect with --layers 1: there is no hidden "
             "layer\n");
@@ -336,8 +354,9 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "1"}),
             "warning: --staleness 1 is too much for --sync-every 1: no halo row gets that old\n");
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "2"}), "");
-  EXPECT_THAT(warnings({"--model", "appnp", "--staleness", "1", "--epochs", "2"}),
-              HasSubstr("warning: 10 hops with --staleness 1 often lose much of their score"));
+  EXPECT_THAT(
+      warnings({"--model", "appnp", "--staleness", "1", "--stale-sites", "all", "--epochs", "2"}),
+      HasSubstr("warning: 10 hops with --staleness 1 often lose much of their score"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "1"}),
               HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
@@ -386,9 +405,11 @@ TEST_F(Train, FitsANarrowTerminal) {
 }
 
 TEST_F(Train, WarnsOfDeepStaleRuns) {
-  const std::vector<std::string> words{"train",  "--data",   data_,         "--parts",  "2",
-                                       "--bits", "1",        "--staleness", "1",        "--layers",
-                                       "5",      "--hidden", "4",           "--epochs", "1"};
+  std::vector<std::string> words{"train",  "--data",   data_,         "--parts",  "2",
+                                 "--bits", "1",        "--staleness", "1",        "--layers",
+                                 "5",      "--hidden", "4",           "--epochs", "1"};
+  EXPECT_THAT(run_command(words).err, Not(HasSubstr("warning: 5 layers")));
+  words.insert(words.end(), {"--stale-sites", "all"});
   EXPECT_THAT(run_command(words).err, HasSubstr("warning: 5 layers with --staleness 1"));
   EXPECT_THAT(run_command(train_arguments(data_, 1)).err, Not(HasSubstr("warning")));
 }

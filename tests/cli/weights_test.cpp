@@ -106,6 +106,19 @@ TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
   }
 }
 
+TEST_F(WeightsTest, EvalLeavesNoScoresOfTheEvaluationThatItReplaces) {
+  train("run");
+  const auto eval = [&](const char* metric) {
+    return run_command({"eval", "--checkpoint", path("run"), "--data", data_, "--out", path("new"),
+                        "--overwrite", "--metric", metric});
+  };
+  ASSERT_EQ(eval("auc").code, 0);
+  EXPECT_TRUE(fs::exists(path("new/scores.npy")));
+  ASSERT_EQ(eval("accuracy").code, 0);
+  EXPECT_TRUE(fs::exists(path("new/predictions.npy")));
+  EXPECT_FALSE(fs::exists(path("new/scores.npy")));
+}
+
 TEST_F(WeightsTest, EmbeddingsOfJoinedLayersHaveTheShapeThatHelpNames) {
   const auto trained = run_command(
       arguments({"--model", "jknet", "--layers", "3", "--save-embeddings", "--out", path("run")}));

@@ -186,7 +186,7 @@ def lost_at_the_end(options):
 
 def device_words(options, data, staleness, epochs=6):
     return [options.emulated, "train", "--data", data, "--device", "cuda", "--layers", "3",
-            "--hidden", "16", "--epochs", str(epochs), "--bits", "1", "--staleness", str(staleness),
+            "--hidden", "16", "--epochs", str(epochs), "--bits", "1", "--staleness", str(staleness), "--stale-sites", "all",
             "--threads-per-rank", "1", "--quiet"]
 
 

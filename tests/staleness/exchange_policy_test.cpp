@@ -18,6 +18,7 @@ namespace {
 ExchangeOptions options(int staleness, int sync_every, int warmup) {
   ExchangeOptions o;
   o.staleness = staleness;
+  o.stale_sites = "all";
   o.sync_every = sync_every;
   o.warmup_epochs = warmup;
   return o;

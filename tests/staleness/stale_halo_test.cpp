@@ -103,6 +103,7 @@ std::vector<Seen> run(int ranks, const ExchangeOptions& options, int epochs,
 ExchangeOptions exchange(int staleness, int sync_every, int warmup, int bits) {
   ExchangeOptions o;
   o.staleness = staleness;
+  o.stale_sites = "all";
   o.sync_every = sync_every;
   o.warmup_epochs = warmup;
   o.bits_forward = o.bits_backward = Bits{bits};

@@ -81,7 +81,7 @@ def check_oracle(options, train, cells, counts, *more):
     for model, bits, staleness in cells:
         for count in counts:
             words = [options.heliograph, "train", "--data", data, "--model", model, "--hidden", "16",
-                     "--epochs", "8", "--bits", str(bits), "--staleness", str(staleness),
+                     "--epochs", "8", "--bits", str(bits), "--staleness", str(staleness), "--stale-sites", "all",
                      "--threads-per-rank", "1", "--overwrite", "--quiet", *more, "--out"]
             outs = [os.path.join(options.folder, name) for name in ("processes", "threads")]
             train(count, [*words, outs[0], "--row-blocks", "3"])
@@ -97,7 +97,7 @@ def check_resume(options, train, stalenesses):
     data = make_graph(options)
     for staleness in stalenesses:
         words = [options.heliograph, "train", "--data", data, "--hidden", "16", "--bits", "1",
-                 "--staleness", str(staleness), "--threads-per-rank", "1", "--quiet", "--overwrite",
+                 "--staleness", str(staleness), "--stale-sites", "all", "--threads-per-rank", "1", "--quiet", "--overwrite",
                  "--checkpoint-every", "5"]
         whole, cut = (os.path.join(options.folder, name) for name in ("whole", "cut"))
         train(3, [*words, "--epochs", "9", "--out", whole])
@@ -157,7 +157,7 @@ def check_launchers(options, train, refuse):
         require(done.returncode == 0, f"{words}: {done.stderr}")
 
     words = [options.heliograph, "train", "--data", make_graph(options), "--hidden", "16", "--bits",
-             "1", "--staleness", "1", "--quiet", "--checkpoint-every", "5"]
+             "1", "--staleness", "1", "--stale-sites", "all", "--quiet", "--checkpoint-every", "5"]
     whole = os.path.join(options.folder, "whole")
     alone(2, [*words, "--epochs", "9", "--out", whole])
     for begins, goes_on in ((train, alone), (alone, train)):

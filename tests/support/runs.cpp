@@ -18,6 +18,7 @@ TrainOptions small_options(int ranks, int epochs) {
   o.epochs = epochs;
   o.partition.parts = ranks;
   o.partition.partitioner = Partitioner::contiguous;
+  o.exchange.stale_sites = "all";
   return o;
 }
 

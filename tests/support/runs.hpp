@@ -7,7 +7,8 @@
 
 namespace heliograph::test {
 
-/// The options of a run that takes milliseconds: two layers of 16 over contiguous parts.
+/// The options of a run that takes milliseconds: two layers of 16 over contiguous parts. All
+/// its exchanges are late if one is.
 TrainOptions small_options(int ranks, int epochs);
 
 /// These bits, or the fewest that the model takes if those are more.

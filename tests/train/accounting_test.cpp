@@ -36,6 +36,7 @@ TEST(Accounting, HaloBytesAreRowsTimesTheirEncodedSize) {
   o.exchange.bits_backward = Bits::one;
   for (const int staleness : {0, 2}) {
     o.exchange.staleness = staleness;
+    o.exchange.stale_sites = "all";
     const TrainResult r = train(data, o);
     const std::int64_t rows = r.partition.communication_volume;
     for (const EpochReport& e : r.epochs) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "train/run/verification_summary.hpp"
 
 // A run that is resumed from a checkpoint has the bits of one that was never stopped.
 
@@ -55,6 +57,18 @@ std::map<std::string, std::string> state_of(const fs::path& checkpoint) {
   return files;
 }
 
+/// All but times.
+std::vector<std::string> verifications_of(const TrainResult& result) {
+  std::vector<std::string> all;
+  for (const EpochReport& report : result.epochs) {
+    if (!report.verification) continue;
+    Verification verification = *report.verification;
+    verification.seconds = 0;
+    all.push_back(std::to_string(verification.epoch) + verification_to_json(verification).dump());
+  }
+  return all;
+}
+
 class Resume : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
@@ -93,6 +107,7 @@ TEST_P(Resume, HasTheBitsOfARunThatWasNeverStopped) {
     if (result.stop_reason == "interrupted") result = train(data, part);
     SCOPED_TRACE("legs of " + std::to_string(first));
     test::expect_same_run(whole, result);
+    EXPECT_EQ(verifications_of(result), verifications_of(whole));
     part.checkpoint.every = 1000;
     part.checkpoint.resume = newest_checkpoint(stopped);
   }
@@ -165,6 +180,7 @@ const std::vector<Setting> settings{
        o.model.layers = 3;
        o.exchange.staleness = 2;
        o.exchange.stale_sites = "layers.2.attention.forward";
+       o.verify_every = 2;
      }},
     {"sage_s2_warmup",
      [](TrainOptions& o) {

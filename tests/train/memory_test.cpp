@@ -59,6 +59,7 @@ TrainOptions options_of(ModelKind kind, int bits, int staleness) {
   o.model.hidden = 70;
   o.exchange.bits_forward = o.exchange.bits_backward = Bits{bits};
   o.exchange.staleness = staleness;
+  o.exchange.stale_sites = "all";
   o.partition.parts = 3;
   o.partition.partitioner = Partitioner::random;
   o.epochs = 3;
@@ -106,6 +107,7 @@ TEST(LeastMemory, IsThatOfEveryExchange) {
             o.model.precompute = !residual;
             o.transport.row_blocks = residual ? 4 : 0;
             o.exchange.stale_sites = residual ? "lowest-backward" : "all";
+            o.verify_every = residual ? 1 : 0;
             SCOPED_TRACE(test::name_of(kind) + ", " + std::to_string(bits) + " bits, S = " +
                          std::to_string(staleness) + (directed ? ", directed" : ""));
             expect_least_is_held(data, o);
@@ -186,6 +188,7 @@ TEST(LeastMemory, StaysBeyondWhatCanBeWhereItIsAbsurd) {
     o = options_of(kind, 32, 0);
     o.model.heads = 2;
     o.exchange.staleness = o.epochs = std::numeric_limits<int>::max();
+    o.exchange.stale_sites = "all";
     o.model.layers = 1024;
     EXPECT_GT(least_memory(data, o, 0, 1 << 30).total(), std::int64_t{1} << 50);
   }
@@ -318,6 +321,7 @@ TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {
   TrainOptions o = options_of(ModelKind::sage, 8, 1);
   o.eval_every = 100;
   o.epochs = 2;
+  o.verify_every = 2;
   const TrainResult r = train(data, o);
   // Kernels and evaluation allocate more after the check.
   const std::int64_t checked = r.memory.total() - r.memory.workspace - r.memory.evaluation;

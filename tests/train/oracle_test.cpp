@@ -171,6 +171,7 @@ TEST_P(Oracle, TheSameRunHasTheSameBits) {
     o.exchange.bits_forward = o.exchange.bits_backward =
         test::bits_for(GetParam().kind, Bits{bits});
     o.exchange.staleness = bits == 1 ? 1 : 0;
+    o.exchange.stale_sites = "all";
     const TrainResult first = train(data, o);
     o.transport.threads_per_rank = 2;
     const TrainResult second = train(data, o);

@@ -137,9 +137,9 @@ TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
   EXPECT_EQ(row_blocks(o, 4 * 3000, 4), 2);
   EXPECT_EQ(row_blocks(o, 1000000, 4), 8);
   o.exchange.staleness = 1;
-  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "rows need not arrive in their epoch";
-  o.exchange.stale_sites = "lowest-backward";
-  EXPECT_EQ(row_blocks(o, 1000000, 4), 8) << "most rows must";
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 8) << "most rows must arrive in their epoch";
+  o.exchange.stale_sites = "all";
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "none need";
   o.transport.row_blocks = 5;
   EXPECT_EQ(row_blocks(o, 1000, 4), 5);
   o.transport.device = DeviceKind::cuda;

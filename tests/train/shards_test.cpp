@@ -43,6 +43,7 @@ TrainOptions shard_options(const ShardCase& c) {
   o.partition.parts = 3;
   o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
   o.exchange.staleness = 1;
+  o.exchange.stale_sites = "all";
   if (c.covers) o.exchange.rows = ExchangedRows::automatic;
   return o;
 }

@@ -216,6 +216,7 @@ TEST_P(LateStep, IsThatOfNowOnceWeightsRest) {
   std::ranges::fill(given, test::Step{given[3]});
   const std::vector<test::Step> now = test::run_steps(data, o, {}, &given);
   o.exchange.staleness = 1;
+  o.exchange.stale_sites = "all";
   const std::vector<test::Step> late = test::run_steps(data, o, {}, &given);
   test::expect_near({late.back()}, {now.back()}, 1e-6, 1e-5);
 }

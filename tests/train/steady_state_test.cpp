@@ -35,6 +35,7 @@ TEST_P(SteadyState, NothingIsAllocatedAfterTheFirstEpochs) {
       o.exchange.bits_forward = test::bits_for(o.model.kind, Bits::one);
       o.exchange.bits_backward = test::bits_for(o.model.kind, Bits::four);
       o.exchange.staleness = staleness;
+      o.exchange.stale_sites = "all";
       if (sparse && !attends(o.model)) o.exchange.rows = ExchangedRows::cover;
       o.exchange.kept_columns = true;
       if (!sparse) {
@@ -81,6 +82,7 @@ TEST_P(SteadyEpochs, NoThreadAllocatesFromEpochSPlusTwoOn) {
   o.model.dropout = 0.4F;
   o.exchange.bits_forward = o.exchange.bits_backward = Bits{setting.bits};
   o.exchange.staleness = setting.staleness;
+  o.exchange.stale_sites = "all";
   o.partition.parts = setting.ranks;
   o.partition.partitioner = Partitioner::random;
   o.transport.threads_per_rank = 2;

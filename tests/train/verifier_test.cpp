@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -86,6 +87,11 @@ const std::vector<Setting> settings{
        o.exchange.staleness = 1;
        o.exchange.sync_every = 3;
      }},
+    {"kept_columns_s2", ModelKind::gcn,
+     [](TrainOptions& o) {
+       o.exchange.kept_columns = true;
+       o.exchange.staleness = 2;
+     }},
     {"gat_s2", ModelKind::gat,
      [](TrainOptions& o) {
        o.model.attention_dropout = 0.3F;
@@ -161,6 +167,31 @@ TEST(Verification, NamesTheOneExchangeAtFault) {
     EXPECT_EQ(largest_part(train(data, o)), "layers.1.forward, bits");
     std::swap(o.exchange.bits_forward, o.exchange.bits_backward);
     EXPECT_EQ(largest_part(train(data, o)), "layers.1.backward, bits");
+  }
+}
+
+// Gradients of attention that are late were computed from rows that had arrived late.
+TEST(Verification, OneLateExchangeOfAttentionIsAllThatTheWholeHas) {
+  const Dataset data = data_set();
+  for (const ModelKind kind : {ModelKind::gat, ModelKind::gatv2, ModelKind::gat_sep}) {
+    for (const char* site : {"layers.1.attention.forward", "layers.2.attention.backward"}) {
+      SCOPED_TRACE(test::name_of(kind) + ", " + site);
+      TrainOptions o = options_of(kind, Bits::fp32, 2);
+      o.exchange.stale_sites = site;
+      o.verify_every = 1;
+      double largest = 0;
+      for (const EpochReport& report : train(data, o).epochs) {
+        const Verification& verification = report.verification.value();
+        if (report.lag == 0) {
+          EXPECT_TRUE(verification.parts.empty());
+          continue;
+        }
+        ASSERT_EQ(verification.parts.size(), 1U);
+        EXPECT_EQ(verification.parts[0].gradients, verification.whole.gradients);
+        largest = std::max(largest, verification.whole.gradient.relative);
+      }
+      EXPECT_GT(largest, 1e-3);
+    }
   }
 }
 

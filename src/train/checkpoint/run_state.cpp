@@ -3,7 +3,12 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+
+#include "core/json_depth.hpp"
+#include "train/run/verification_summary.hpp"
 
 namespace heliograph {
 namespace {
@@ -70,6 +75,43 @@ bool is_plausible(const StoredReport& s) {
   return fit(s.bytes.halo_forward, s.bytes.halo_backward, s.bytes.allreduce, s.fp32_bytes, s.lag);
 }
 
+constexpr const char* kVerifications = "verifications";
+
+/// As JSON, since their parts and parameters are those of the model. No section if there are none.
+void write_verifications(std::span<const EpochReport> reports, StateWriter& file) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const EpochReport& report : reports) {
+    if (!report.verification) continue;
+    nlohmann::ordered_json object = verification_to_json(*report.verification);
+    object["epoch"] = report.epoch;
+    all.push_back(std::move(object));
+  }
+  if (all.empty()) return;
+  const std::string text = all.dump();
+  file.section(kVerifications, std::span<const char>(text));
+}
+
+void read_verifications(const StateFile& file, std::span<EpochReport> reports) {
+  if (!file.has(kVerifications)) return;
+  std::string text(file.count<char>(kVerifications), '\0');
+  file.read(kVerifications, std::span<char>(text));
+  if (nests_too_deeply(text)) file.refuse(kVerifications, "nests too deeply");
+  try {
+    for (const auto& object : nlohmann::json::parse(text)) {
+      const auto epoch = object.at("epoch").get<std::size_t>();
+      if (epoch >= reports.size()) file.refuse(kVerifications, "is not of epochs that have run");
+      Verification& verification =
+          reports[epoch].verification.emplace(verification_from_json(object));
+      verification.epoch = reports[epoch].epoch;
+      if (!is_sent_bytes(verification.bytes)) {
+        file.refuse(kVerifications, "holds a number that no run reaches");
+      }
+    }
+  } catch (const nlohmann::json::exception&) {
+    file.refuse(kVerifications, "cannot be interpreted");
+  }
+}
+
 }  // namespace
 
 void write_run_state(const RunState& state, StateWriter& file) {
@@ -81,6 +123,7 @@ void write_run_state(const RunState& state, StateWriter& file) {
   all.reserve(state.reports.size());
   for (const EpochReport& r : state.reports) all.push_back(to_stored(r));
   file.section("reports", std::span<const StoredReport>(all));
+  write_verifications(state.reports, file);
 }
 
 void read_run_state(const StateFile& file, RunState& state) {
@@ -102,6 +145,7 @@ void read_run_state(const StateFile& file, RunState& state) {
     if (!is_plausible(s)) file.refuse("reports", "holds a number that no run reaches");
     state.reports.push_back(from_stored(s));
   }
+  read_verifications(file, state.reports);
 }
 
 }  // namespace heliograph

@@ -47,6 +47,7 @@ class StateFile {
   /// matches its checksum and the whole file matches `record`.
   StateFile(std::filesystem::path path, const FileRecord& record);
 
+  bool has(const std::string& name) const { return sections_.contains(name); }
   /// Throws Error(bad_input) if the file has no such section.
   std::span<const std::byte> section(const std::string& name) const;
   /// Copies a section to `values`. Throws Error(bad_input) unless the section has their size.

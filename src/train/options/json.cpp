@@ -288,10 +288,10 @@ void add_exchange(TrainFields& fields) {
       "Let an epoch use rows of other ranks that are up to S epochs old, so that their messages "
       "travel while it computes; 0 waits for the rows of the same epoch (synchronous).",
       HELIOGRAPH_MEMBER(exchange.staleness));
-  fields.add("stale-sites", "all|lowest-backward|SITES",
+  fields.add("stale-sites", "lowest-backward|all|SITES",
              "With --staleness: which exchanges may use old rows; the others wait for the rows of "
              "the same epoch. lowest-backward is the last of an epoch, whose gradients reach the "
-             "lowest weights only. SITES are names with commas, such as layers.1.forward.",
+             "fewest weights. SITES are names with commas, such as layers.1.forward.",
              HELIOGRAPH_MEMBER(exchange.stale_sites));
   fields.add("sync-every", "N",
              "With --staleness: make every N-th epoch synchronous; 0 makes none.",
@@ -338,7 +338,7 @@ void add_transport(TrainFields& fields) {
       "row-blocks", "N",
       "With --device cpu: run each pass in N blocks of rows, so that rows of one travel while the "
       "next is computed, with a second pair of halo buffers; 0 chooses by the number of rows, and "
-      "1 with --staleness or above 8 bits. Changes no number.",
+      "1 if all rows are late or above 8 bits. Changes no number.",
       HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",
              "With --transport mpi: let MPI read messages from memory of CUDA devices, instead of "

@@ -198,9 +198,11 @@ std::string advice(MemoryUse largest, const Remedies& can) {
     if (helps) lower.emplace_back(name);
   }
   std::string text = lower.empty() ? "" : "lower " + listed(lower);
-  if (of_halo && can.partitioner) {
-    text += fmt::format("{}take --partitioner metis", text.empty() ? "" : ", or ");
-  }
+  const auto add = [&](const char* remedy) {
+    text += (text.empty() ? "" : ", or ") + std::string(remedy);
+  };
+  if (of_halo && can.partitioner) add("take --partitioner metis");
+  if ((of_halo || largest == MemoryUse::evaluation) && can.verification) add("leave out --verify");
   return text.empty() ? "the data set asks for a machine with more memory" : text;
 }
 
@@ -290,6 +292,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
     if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
+    needs[MemoryUse::evaluation] +=
+        Verifier::outcome_bytes(model.parameters(), rows, dataset.labels.classes, parts);
   }
   return needs;
 }
@@ -315,7 +319,8 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
           .blocks = in_blocks,
           .hidden = options.model.hidden > 1,
           .layers = options.model.layers > 1,
-          .parts = !cut && options.partition.parts > 1};
+          .parts = !cut && options.partition.parts > 1,
+          .verification = options.verify_every > 0};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,

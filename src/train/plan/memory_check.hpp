@@ -19,7 +19,8 @@ struct Remedies {
   bool bits = true, staleness = true, partitioner = true;  ///< Of halos.
   bool blocks = false;                                     ///< Of halos and gradients.
   bool hidden = true, layers = true;
-  bool parts = true;  ///< Of weights.
+  bool parts = true;          ///< Of weights.
+  bool verification = false;  ///< Of halos and evaluation.
 };
 /// `cut`: the run reads shards, whose number and cut are given. `in_blocks`: passes run in several
 /// blocks of rows.

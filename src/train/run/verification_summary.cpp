@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace heliograph {
@@ -17,6 +19,23 @@ ordered_json errors_to_json(const VerifiedPart& part) {
   return {{"logits", both(part.logits)},
           {"gradient", both(part.gradient)},
           {"gradients", part.gradients}};
+}
+
+/// Infinite if it is null, as JSON writes it.
+double error_from(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
+}
+
+VerifiedPart errors_from(const nlohmann::json& object) {
+  const auto both = [&](const char* name) {
+    const nlohmann::json& error = object.at(name);
+    return VerifiedError{error_from(error.at("relative")), error.at("cosine").get<double>()};
+  };
+  VerifiedPart part;
+  part.logits = both("logits");
+  part.gradient = both("gradient");
+  for (const auto& error : object.at("gradients")) part.gradients.push_back(error_from(error));
+  return part;
 }
 
 ordered_json mean_error_to_json(const MeanError& error) {
@@ -46,6 +65,20 @@ ordered_json verification_to_json(const Verification& verification) {
           {"parts", std::move(parts)}};
 }
 
+Verification verification_from_json(const nlohmann::json& object) {
+  Verification verification;
+  object.at("seconds").get_to(verification.seconds);
+  object.at("bytes").get_to(verification.bytes);
+  object.at("parameters").get_to(verification.parameters);
+  verification.whole = errors_from(object.at("whole"));
+  for (const auto& stored : object.at("parts")) {
+    VerifiedPart& part = verification.parts.emplace_back(errors_from(stored));
+    stored.at("site").get_to(part.site);
+    part.bits_alone = error_from(stored.at("bits_alone"));
+  }
+  return verification;
+}
+
 double MeanError::share_of_bits() const {
   if (gradient == 0) return 0;
   const double part = bits_alone / gradient;
@@ -58,6 +91,7 @@ MeanVerification mean_verification(std::span<const EpochReport> reports) {
     if (!report.verification) continue;
     ++mean.epochs;
     mean.seconds += report.verification->seconds;
+    mean.bytes += report.verification->bytes;
     add_squares(mean.whole, report.verification->whole);
     for (const VerifiedPart& part : report.verification->parts) {
       auto found = std::ranges::find(mean.parts, part.site, &MeanError::site);

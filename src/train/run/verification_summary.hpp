@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -11,6 +12,8 @@ namespace heliograph {
 
 /// The member `verification` of a line of metrics.jsonl.
 nlohmann::ordered_json verification_to_json(const Verification& verification);
+/// All but the epoch. Throws nlohmann::json::exception.
+Verification verification_from_json(const nlohmann::json& object);
 
 /// Errors of an exchange over all verified epochs of a run, relative, as roots of mean squares.
 struct MeanError {
@@ -26,6 +29,7 @@ struct MeanVerification {
   MeanError whole;
   std::vector<MeanError> parts;  ///< The largest share first.
   double seconds = 0;            ///< Of all verifications.
+  std::int64_t bytes = 0;        ///< Of all verifications.
   /// The largest share that one cause of one exchange has.
   struct Cause {
     std::string site, name;  ///< "bits" or "lag".
