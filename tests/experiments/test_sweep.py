@@ -51,7 +51,7 @@ class Sweep(FolderTest):
     def test_compares_by_pairs_and_goes_on_where_it_stopped(self):
         done, calls = self.sweep()
         self.assertEqual((done.returncode, len(calls)), (0, 12), done.stderr)
-        self.assertIn("--split 2 --bits 1 --staleness 1 --seed 2", "\n".join(calls))
+        self.assertIn("--split 2 --bits 1 --staleness 1 --stale-sites all --seed 2", "\n".join(calls))
         table = self.table()
         self.assertEqual(list(table), ["fp32, S = 0", "1-bit, S = 0", "fp32, S = 1",
                                        "1-bit, S = 1"])

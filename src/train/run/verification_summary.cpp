@@ -29,7 +29,9 @@ double error_from(const nlohmann::json& value) {
 VerifiedPart errors_from(const nlohmann::json& object) {
   const auto both = [&](const char* name) {
     const nlohmann::json& error = object.at(name);
-    return VerifiedError{error_from(error.at("relative")), error.at("cosine").get<double>()};
+    const nlohmann::json& cosine = error.at("cosine");
+    return VerifiedError{error_from(error.at("relative")),
+                         cosine.is_null() ? 0 : cosine.get<double>()};
   };
   VerifiedPart part;
   part.logits = both("logits");
