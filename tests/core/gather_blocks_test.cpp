@@ -49,7 +49,7 @@ TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
   view.blocks = &blocks;
   const auto col_scale = random_scale(kSources, 3);
   const auto row_scale = random_scale(kRows, 4);
-  for (const std::int64_t cols : {33, 41, 64, 100, 128, 130, 300}) {
+  for (const std::int64_t cols : {33, 64, 130, 300}) {
     ASSERT_TRUE(blocks.serve(cols)) << cols;
     const Matrix x = random_matrix(kSources, cols, 2);
     for (const float self : {0.0F, 1.0F, 1.5F}) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/canonical.hpp"
 #include "graph/draws.hpp"
@@ -30,9 +31,8 @@ void warn_of_small_parts(const Partition& partition, const LogCallback& log) {
 void check_parts(const Graph& graph, int parts) {
   if (parts < 1) throw_error(ErrorCode::usage, "--parts {}: at least 1 is needed", parts);
   if (parts > graph.nodes) {
-    throw_error(ErrorCode::usage,
-                "--parts {}: the graph has only {} nodes and every part needs one", parts,
-                graph.nodes);
+    throw_error(ErrorCode::usage, "--parts {}: the graph has only {} and every part needs one",
+                parts, counted(graph.nodes, "node"));
   }
   check_node_numbers(graph);
 }
