@@ -46,10 +46,12 @@ TEST_F(Train, SaysWhichExchangeMovesTheGradients) {
                        "--partitioner", "random", "--verify", "2", "--out", path("run")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::vector<std::string> verified;
+  std::int64_t bytes = 0;
   for (const auto& epoch : read_lines(folder_ / "run" / "metrics.jsonl")) {
     if (!epoch.contains("verification")) continue;
     verified.push_back(epoch.at("epoch").dump());
     const auto& verification = epoch.at("verification");
+    bytes += verification.at("bytes").get<std::int64_t>();
     EXPECT_EQ(verification.at("parts").size(), 4U);
     EXPECT_EQ(verification.at("parts")[0].at("bits_alone"),
               verification.at("parts")[0].at("gradient").at("relative"));
@@ -59,6 +61,7 @@ TEST_F(Train, SaysWhichExchangeMovesTheGradients) {
   EXPECT_EQ(verified, (std::vector<std::string>{"1", "3"}));
   const auto mean = read_json(folder_ / "run" / "run.json").at("result").at("verification");
   EXPECT_EQ(mean.at("epochs"), 2);
+  EXPECT_EQ(mean.at("bytes"), bytes);
   const auto& largest = mean.at("largest");
   EXPECT_THAT(largest.at("site"), ::testing::EndsWith("forward"));
   EXPECT_THAT(outcome.out, HasSubstr("Verified in 2 epochs"));

@@ -133,6 +133,7 @@ ordered_json mean_verification_to_json(const MeanVerification& mean) {
   return {
       {"epochs", mean.epochs},
       {"seconds", mean.seconds},
+      {"bytes", mean.bytes},
       {"whole", mean_error_to_json(mean.whole)},
       {"parts", std::move(parts)},
       {"largest",
