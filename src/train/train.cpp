@@ -79,8 +79,6 @@ class RankRun {
         state_(options_.patience, plan.metric(), comm),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
-    state_.evaluation_bytes.set(state_.evaluation_bytes.count() -
-                                trainer_.verification_setup_bytes());
     if (is_root() && callbacks.log && comm.size() > 1) {
       warn_of_narrow_rows();
       tell_of_kept_columns();
@@ -94,9 +92,8 @@ class RankRun {
   /// Prepares the trainer. Weights that the run begins with are set before, and a run is resumed
   /// after that.
   void prepare() {
-    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    const Uncounted uncounted(state_.evaluation_bytes);
     trainer_.prepare();
-    state_.evaluation_bytes.set(evaluation_bytes);
   }
 
   void begin_with(const Model& weights) {
@@ -284,9 +281,8 @@ class RankRun {
     bool stops = false;
     if (is_root() && callbacks_.on_epoch) stops = callbacks_.on_epoch(report) == EpochAction::stop;
     stopping_ranks_ = stops || stop_asked() ? 1 : 0;
-    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    const Uncounted uncounted(state_.evaluation_bytes);
     stop_sum_.sum(std::span(&stopping_ranks_, 1));
-    state_.evaluation_bytes.set(evaluation_bytes);
     return stopping_ranks_ > 0;
   }
 
@@ -294,22 +290,19 @@ class RankRun {
   /// Collective.
   template <class Work>
   void undisturbed(Work work) {
-    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
+    const Uncounted uncounted(state_.evaluation_bytes);
     trainer_.finish();
     barrier(comm_, Channel::evaluation);
     work();
     barrier(comm_, Channel::evaluation);
-    state_.evaluation_bytes.set(evaluation_bytes);
   }
 
   /// Every N-th epoch, what its exchanges will do to its step. Collective.
   std::optional<Verification> verify_if_due() {
     const int every = options_.verify_every;
     if (every == 0 || comm_.size() == 1 || (state_.epochs + 1) % every != 0) return std::nullopt;
-    const std::int64_t evaluation_bytes = state_.evaluation_bytes.count();
-    Verification verification = trainer_.verify(state_.epochs);
-    state_.evaluation_bytes.set(evaluation_bytes);
-    return verification;
+    const Uncounted uncounted(state_.evaluation_bytes);
+    return trainer_.verify(state_.epochs);
   }
 
   /// Scores the weights after the last epoch, whose report this is, and keeps the best ones.

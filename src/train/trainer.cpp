@@ -152,10 +152,6 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   halo_ = std::make_unique<StaleHalo>(
       comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs, model_->sites()),
       model_->sites(), plan.blocks(), options.seed, times_, account_);
-  if (options.verify_every > 0 && comm.size() > 1) {
-    verifier_.emplace(plan, comm, train_->placed(), model_->parameters(), model_->sites(), *halo_,
-                      account_);
-  }
 }
 
 bool Trainer::takes_cuda_graphs() const {
@@ -167,6 +163,10 @@ bool Trainer::takes_cuda_graphs() const {
 }
 
 void Trainer::prepare() {
+  if (plan_.options().verify_every > 0 && comm_.size() > 1) {
+    verifier_.emplace(plan_, comm_, train_->placed(), model_->parameters(), model_->sites(), *halo_,
+                      account_);
+  }
   if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
   HostValues<float> weights(model_->parameters().flat_values(), device());
   const std::vector<std::int64_t> sent = halo_->sent();

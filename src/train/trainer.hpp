@@ -35,10 +35,11 @@ class Trainer {
   /// memory that the host holds. The references must outlive the trainer.
   Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryAccount* account);
 
-  /// Rehearses an epoch (two if rows are stale later), and an evaluation if there will be any, if
-  /// messages of later epochs may occupy devices (Communicator::sends_in_groups): allocates and
-  /// loads all that these need. Afterwards the trainer is as it was. Call it before the first
-  /// epoch, and before a run is resumed. Collective. Throws what `run_epoch` and `evaluate` throw.
+  /// Makes what `verify` needs. Rehearses an epoch (two if rows are stale later), and an evaluation
+  /// if there will be any, if messages of later epochs may occupy devices
+  /// (Communicator::sends_in_groups): allocates and loads all that these need. Afterwards the
+  /// trainer is as it was. Call it before the first epoch, and before a run is resumed. Collective.
+  /// Throws what `run_epoch` and `evaluate` throw.
   void prepare();
 
   /// Runs one epoch: forward, loss, backward, weight update. Calls `asks` at its end.
@@ -48,12 +49,9 @@ class Trainer {
   EpochEnd run_epoch(int epoch, FunctionRef<RunRequests()> asks);
 
   /// Compares the step that `run_epoch` will make in this epoch with the exact one, and changes
-  /// nothing. Needs TrainOptions::verify_every and more than one rank. Collective. Throws what
-  /// `run_epoch` throws.
+  /// nothing. Needs TrainOptions::verify_every, more than one rank, and `prepare`. Collective.
+  /// Throws what `run_epoch` throws.
   Verification verify(int epoch);
-
-  /// Bytes that this rank has sent on Channel::evaluation to prepare `verify`.
-  std::int64_t verification_setup_bytes() const { return verifier_ ? verifier_->setup_bytes() : 0; }
 
   /// Scores the present weights on the whole graph; `embeds`: and returns embeddings.
   /// Throws Error: numeric (an output is NaN or Inf), peer_lost.

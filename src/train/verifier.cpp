@@ -66,12 +66,10 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
       gradient_sum_(comm, Channel::evaluation, account) {
   outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
-  setup_bytes_ = -comm.bytes_sent(Channel::evaluation);  // With kept columns halos talk.
   coded_.emplace(
       comm, shard,
       ExchangePolicy(synchronous_exchange(plan.exchange()), plan.options().epochs, sites), sites,
       plan.blocks(), plan.options().seed, unused_, account);
-  setup_bytes_ += comm.bytes_sent(Channel::evaluation);
 }
 
 std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,

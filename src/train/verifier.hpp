@@ -35,8 +35,6 @@ class Verifier {
   /// What all ranks' objects count of their outcomes. `nodes`: of the training graph.
   static std::int64_t outcome_bytes(const Parameters& parameters, std::int64_t nodes,
                                     std::int64_t classes, int ranks);
-  /// Bytes that this rank has sent on Channel::evaluation to make the object.
-  std::int64_t setup_bytes() const { return setup_bytes_; }
 
   /// Passes forward and backward with this halo and leaves the rank's gradients in the parameters.
   /// Returns the values of the rank's logits.
@@ -68,7 +66,6 @@ class Verifier {
   std::optional<StaleHalo> coded_;
   CountedBytes outcome_bytes_;
   AllReduce gradient_sum_;
-  std::int64_t setup_bytes_ = 0;
 };
 
 }  // namespace heliograph

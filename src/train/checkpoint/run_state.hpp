@@ -26,6 +26,19 @@ class EvaluationBytes {
   std::int64_t correction_ = 0;
 };
 
+/// Leaves out what is sent while it lives.
+class Uncounted {
+ public:
+  explicit Uncounted(EvaluationBytes& bytes) : bytes_(bytes), before_(bytes.count()) {}
+  ~Uncounted() { bytes_.set(before_); }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  EvaluationBytes& bytes_;
+  std::int64_t before_;
+};
+
 /// The state of one rank's run between two epochs, without its trainer's.
 struct RunState {
   /// Before the first epoch. `comm` must outlive the state.
