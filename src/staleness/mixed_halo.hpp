@@ -23,11 +23,9 @@ class MixedHalo final : public Halo {
   void move_kept(const Site& site, StaleHalo& halo) { at(kept_, site) = &halo; }
 
   void open(const Site& site, const OfferedRows& rows) override {
-    StaleHalo* const next = at(rows_, site);
-    // What the last halo holds back must not be overtaken.
-    if (opened_ != nullptr && opened_ != next) opened_->release();
-    opened_ = next;
-    next->open(site, rows);
+    StaleHalo& halo = *at(rows_, site);
+    halo.open(site, rows);
+    halo.release();  // What it held back, another halo's messages would overtake.
   }
   void offer(const Site& site, RowRange rows) override { at(rows_, site)->offer(site, rows); }
   void finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) override {
@@ -49,7 +47,6 @@ class MixedHalo final : public Halo {
   }
 
   std::vector<StaleHalo*> rows_, kept_;  ///< By site.
-  StaleHalo* opened_ = nullptr;          ///< The halo of the last exchange.
 };
 
 }  // namespace heliograph

@@ -28,13 +28,6 @@ struct Products {
   }
 };
 
-/// The forward site of the exchange whose gradients a backward site sends.
-const Site* forward_of(const Site& backward, std::span<const Site> sites) {
-  const std::string name = backward.name.substr(0, backward.name.rfind('.')) + ".forward";
-  const auto found = std::ranges::find(sites, name, &Site::name);
-  return found == sites.end() ? nullptr : &*found;
-}
-
 std::int64_t bytes_sent(const StaleHalo& halo) {
   return halo.bytes_sent(Direction::forward) + halo.bytes_sent(Direction::backward);
 }
@@ -104,8 +97,11 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
     const auto with = [&](StaleHalo& halo) {
       MixedHalo mixed(sites_, exact_);
       mixed.move(site, halo);
-      const Site* const forward = late ? forward_of(site, sites_) : nullptr;
-      if (forward != nullptr && &halo == &trained_) mixed.move_kept(*forward, halo);
+      // Late gradients of attention were computed from the layer's rows of that epoch.
+      for (const Site& sent : sites_) {
+        const bool pair = sent.keeps_sent && sent.layer == site.layer;
+        if (pair && late && &halo == &trained_) mixed.move_kept(sent, halo);
+      }
       VerifiedPart part = compare(exact, run(mixed, make_step));
       part.site = site.name;
       return part;
@@ -114,7 +110,8 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
     if (rounds) part.bits_alone = (late ? with(coded()) : part).gradient.relative;
     result.parts.push_back(std::move(part));
   }
-  result.whole = compare(exact, run(trained_, make_step));
+  MixedHalo all_trained(sites_, trained_);
+  result.whole = compare(exact, run(all_trained, make_step));
 
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->drain();
   bytes += all_sent();
@@ -134,7 +131,6 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
 
 Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
   Outcome outcome{make_step(halo), {}};
-  trained_.release();
   const auto take = [&](const auto gradients) {
     outcome.gradients.assign(gradients.begin(), gradients.end());
   };
