@@ -31,7 +31,7 @@ struct Verification {
   VerifiedPart whole;                   ///< All exchanges as trained.
   std::vector<VerifiedPart> parts;      ///< One exchange as trained, the others exact.
   std::vector<std::string> parameters;  ///< Names, in the order of VerifiedPart::gradients.
-  double seconds = 0;                   ///< Wall time of the slowest rank; no part of the epoch's.
+  double seconds = 0;                   ///< Wall time on rank 0; no part of the epoch's.
   std::int64_t bytes = 0;               ///< Sent by all ranks for it; no part of the epoch's.
 };
 

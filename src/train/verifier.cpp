@@ -22,6 +22,13 @@ struct Products {
     mm += m * m;
     dd += (m - g) * (m - g);
   }
+  Products& operator+=(const Products& other) {
+    gg += other.gg;
+    gm += other.gm;
+    mm += other.mm;
+    dd += other.dd;
+    return *this;
+  }
   VerifiedError error() const {
     if (dd == 0) return {};
     return {std::sqrt(dd / gg), gg > 0 && mm > 0 ? gm / std::sqrt(gg * mm) : 0};
@@ -56,7 +63,7 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
              ExchangePolicy(exact_exchange(plan.exchange()), plan.options().epochs, sites), sites,
              plan.blocks(), plan.options().seed, unused_, account),
       outcome_bytes_(MemoryUse::evaluation, account),
-      gradient_sum_(comm, Channel::evaluation, account) {
+      sum_(comm, Channel::evaluation, account) {
   outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
   coded_.emplace(
@@ -67,15 +74,16 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
 
 std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,
                                      std::int64_t classes, int ranks) {
-  // Each rank has a copy of all values, and two outcomes.
-  const std::int64_t values = parameters.weights_and_statistics();
-  return ranks * (4 * values + 16 * parameters.flat_size()) + 8 * nodes * classes;
+  // Each rank has two outcomes.
+  return 16 * ranks * parameters.flat_size() + 8 * nodes * classes;
 }
 
 Verification Verifier::verify(Clock clock, MakeStep make_step) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::span<float> values = parameters_.flat_values();
-  const std::vector<float> weights(values.begin(), values.end());  // And BatchNorm's statistics.
+  // Steps change no weights, but statistics of BatchNorm.
+  const std::span<float> statistics =
+      parameters_.flat_values().subspan(static_cast<std::size_t>(parameters_.flat_size()));
+  const std::vector<float> before(statistics.begin(), statistics.end());
   const std::vector<std::int64_t> trained_sent = trained_.sent();
   const auto all_sent = [&] {
     return bytes_sent(exact_) + bytes_sent(trained_) + (coded_ ? bytes_sent(*coded_) : 0) +
@@ -97,7 +105,7 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
     const auto with = [&](StaleHalo& halo) {
       MixedHalo mixed(sites_, exact_);
       mixed.move(site, halo);
-      // Late gradients of attention were computed from the layer's rows of that epoch.
+      // Late gradients of attention were computed from rows that training had sent.
       for (const Site& sent : sites_) {
         const bool pair = sent.keeps_sent && sent.layer == site.layer;
         if (pair && late && &halo == &trained_) mixed.move_kept(sent, halo);
@@ -116,16 +124,10 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->drain();
   bytes += all_sent();
   trained_.set_sent(trained_sent);
-  std::ranges::copy(weights, values.begin());
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  std::vector<double> of_ranks(2 * static_cast<std::size_t>(comm_.size()), 0.0);
-  of_ranks[2 * static_cast<std::size_t>(comm_.rank())] = static_cast<double>(bytes);
-  of_ranks[2 * static_cast<std::size_t>(comm_.rank()) + 1] = seconds.count();
-  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(of_ranks));
-  for (std::size_t i = 0; i < of_ranks.size(); i += 2) {
-    result.bytes += static_cast<std::int64_t>(of_ranks[i]);
-    result.seconds = std::max(result.seconds, of_ranks[i + 1]);
-  }
+  std::ranges::copy(before, statistics.begin());
+  sum_.sum(std::span(&bytes, 1));
+  result.bytes = bytes;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
 
@@ -136,7 +138,7 @@ Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
   };
   take(parameters_.flat_gradients_f32());
   if (outcome.gradients.empty()) take(parameters_.flat_gradients_f64());
-  gradient_sum_.sum(std::span<double>(outcome.gradients));
+  sum_.sum(std::span<double>(outcome.gradients));
   return outcome;
 }
 
@@ -147,7 +149,7 @@ VerifiedPart Verifier::compare(const Outcome& exact, const Outcome& moved) {
     logits.add(exact.logits[i], moved.logits[i]);
   }
   std::array<double, 4> sums{logits.gg, logits.gm, logits.mm, logits.dd};
-  AllReduce(comm_, Channel::evaluation).sum(std::span<double>(sums));
+  sum_.sum(std::span<double>(sums));
   part.logits = Products{sums[0], sums[1], sums[2], sums[3]}.error();
   for (int p = 0; p < parameters_.count(); ++p) {
     Products of;
@@ -156,10 +158,7 @@ VerifiedPart Verifier::compare(const Outcome& exact, const Outcome& moved) {
       of.add(exact.gradients[i], moved.gradients[i]);
     }
     part.gradients.push_back(of.error().relative);
-    gradients.gg += of.gg;
-    gradients.gm += of.gm;
-    gradients.mm += of.mm;
-    gradients.dd += of.dd;
+    gradients += of;
   }
   part.gradient = gradients.error();
   return part;

@@ -41,8 +41,8 @@ class Verifier {
   using MakeStep = FunctionRef<std::vector<float>(Halo& halo)>;
 
   /// Measures the step that training will make in this epoch, which must not have begun. Leaves
-  /// weights, statistics and `trained` as they were. Collective: the same on every rank.
-  /// Throws what steps throw.
+  /// weights, statistics and `trained` as they were. Collective: all but the seconds are the same
+  /// on every rank. Throws what steps throw.
   Verification verify(Clock clock, MakeStep make_step);
 
  private:
@@ -65,7 +65,7 @@ class Verifier {
   /// Rows of the same epoch in training's bits; `trained_` has them unless some are late.
   std::optional<StaleHalo> coded_;
   CountedBytes outcome_bytes_;
-  AllReduce gradient_sum_;
+  AllReduce sum_;
 };
 
 }  // namespace heliograph
