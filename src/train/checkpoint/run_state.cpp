@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/json_depth.hpp"
 #include "train/run/verification_summary.hpp"
@@ -93,8 +94,8 @@ void write_verifications(std::span<const EpochReport> reports, StateWriter& file
 
 void read_verifications(const StateFile& file, std::span<EpochReport> reports) {
   if (!file.has(kVerifications)) return;
-  std::string text(file.count<char>(kVerifications), '\0');
-  file.read(kVerifications, std::span<char>(text));
+  const std::span<const std::byte> bytes = file.section(kVerifications);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (nests_too_deeply(text)) file.refuse(kVerifications, "nests too deeply");
   try {
     for (const auto& object : nlohmann::json::parse(text)) {

@@ -81,12 +81,6 @@ Verification verification_from_json(const nlohmann::json& object) {
   return verification;
 }
 
-double MeanError::share_of_bits() const {
-  if (gradient == 0) return 0;
-  const double part = bits_alone / gradient;
-  return share * std::min(part * part, 1.0);
-}
-
 MeanVerification mean_verification(std::span<const EpochReport> reports) {
   MeanVerification mean;
   for (const EpochReport& report : reports) {
@@ -113,7 +107,9 @@ MeanVerification mean_verification(std::span<const EpochReport> reports) {
   for (MeanError& part : mean.parts) take_root(part);
   std::ranges::stable_sort(mean.parts, std::greater(), &MeanError::share);
   for (const MeanError& part : mean.parts) {
-    const double bits = part.share_of_bits(), lag = part.share - bits;
+    // Bits alone explain their part of the square, and lag is put down for the rest.
+    const double of_bits = part.gradient > 0 ? std::min(part.bits_alone / part.gradient, 1.0) : 0;
+    const double bits = part.share * of_bits * of_bits, lag = part.share - bits;
     if (bits > mean.largest.share) mean.largest = {part.site, "bits", bits};
     if (lag > mean.largest.share) mean.largest = {part.site, "lag", lag};
   }

@@ -20,9 +20,6 @@ struct MeanError {
   std::string site;                                 ///< Empty for all exchanges together.
   double gradient = 0, bits_alone = 0, logits = 0;  ///< As VerifiedPart has them.
   double share = 0;  ///< Of the sum of the parts' squared errors of gradients.
-
-  /// What of the share bits make; lag makes the rest.
-  double share_of_bits() const;
 };
 struct MeanVerification {
   int epochs = 0;  ///< How many were verified.
