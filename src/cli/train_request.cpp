@@ -134,8 +134,7 @@ RunConfig read_config(const std::string& given) {
                                                 path, began.dump()));
     }
     nlohmann::json options = config.at("options");
-    // In runs of earlier versions all exchanges were late.
-    if (options.is_object() && !options.contains("stale-sites")) options["stale-sites"] = "all";
+    complete_earlier_options(options);
     return {std::move(options), true, began.get<std::string>()};
   }
   if (config.is_object()) {

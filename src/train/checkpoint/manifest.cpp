@@ -76,8 +76,8 @@ CheckpointManifest to_manifest(const ordered_json& object) {
   manifest.run.dataset_hash = object.at("dataset").at("hash").get<std::string>();
   manifest.run.partition_hash = object.at("partition_hash").get<std::string>();
   manifest.run.options = object.at("options");
-  // Checkpoints of earlier versions may lack these. All exchanges were late then.
-  if (!manifest.run.options.contains("stale-sites")) manifest.run.options["stale-sites"] = "all";
+  complete_earlier_options(manifest.run.options);
+  // Checkpoints of earlier versions may lack these.
   manifest.run.exchange.covers = object.value("covers", false);
   manifest.run.exchange.kept_columns =
       object.value("kept_columns", manifest.run.options.value("kept-columns", false));

@@ -21,6 +21,13 @@ nlohmann::ordered_json options_to_json(const TrainOptions& options);
 /// "random:60/20/20, seed 3": what decides the split of a data set.
 std::string seeded_split(const TrainOptions& options);
 
+/// Gives options of a run of an earlier version, which may lack some, the meaning that they had.
+template <class Json>
+void complete_earlier_options(Json& object) {
+  // All exchanges were late.
+  if (object.is_object() && !object.contains("stale-sites")) object["stale-sites"] = "all";
+}
+
 /// Stores every key of `object` in `options`. Throws Error(usage), see `apply_json`.
 void options_from_json(const nlohmann::json& object, const std::string& origin,
                        TrainOptions& options);
