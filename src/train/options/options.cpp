@@ -18,6 +18,7 @@
 #include "heliograph/error.hpp"
 #include "layers/compose.hpp"
 #include "train/options/given.hpp"
+#include "train/options/json.hpp"
 #include "train/options/values.hpp"
 
 namespace heliograph {
