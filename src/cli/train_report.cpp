@@ -24,6 +24,7 @@ std::string bits_text(const ExchangeOptions& exchange) {
   const int backward = bit_count(exchange.bits_backward);
   std::string text = counted(forward, "bit");
   if (forward != backward) text += fmt::format(" forward, {} backward", backward);
+  if (!exchange.auto_bits.empty()) text += fmt::format(" or more ({})", exchange.auto_bits);
   if (exchange.gradient_bits != Bits::fp32) {
     text += fmt::format(", {} for weight gradients", bit_count(exchange.gradient_bits));
   }

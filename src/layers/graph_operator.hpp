@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "core/buffer.hpp"
 #include "core/halo.hpp"
 #include "core/kernels.hpp"
@@ -81,6 +83,11 @@ class GraphOperator {
   /// Adds the halo's part of these rows of `out`. Ranges are those of Halo::offer. The first one
   /// waits for halo rows, and adds all rows' parts where they are not at hand row by row.
   void add_halo(const PassContext& pass, const Site& site, MatrixView out, RowRange rows) const;
+
+  /// The factor of each inner row's sum in a direction, on the device; empty if all are 1.
+  std::span<const float> sum_scales(Direction direction) const {
+    return (direction == Direction::forward ? row_scale_ : col_scale_).as<float>();
+  }
 
   /// C x for sparse x: the scaled rows that this rank sends to other ranks.
   SparseRows scale_columns(const SparseView& x) const;

@@ -42,6 +42,11 @@ ColumnMasks KeptColumns::masks_of(std::int64_t epoch) const {
   return m;
 }
 
+void KeptColumns::set_bits(std::vector<std::uint8_t> bits) {
+  bits_ = std::move(bits);
+  m_.row_bits = bits_.data();
+}
+
 void KeptColumns::draw(std::int64_t epoch, std::uint32_t threshold, std::uint64_t stream) {
   const auto rows = static_cast<std::int64_t>(nodes_.size());
   const ColumnMasks m = masks_of(epoch);

@@ -12,9 +12,10 @@
 namespace heliograph {
 
 /// Which columns of a list of packed rows a dropout mask keeps, in each of the last `epochs`
-/// epochs. Both ends of a message draw the mask, so only kept columns travel (docs/wire_format.md);
-/// without the others rows follow each other without padding and differ in length. Used by the
-/// rank's own thread. On a CUDA device all work is in the order of its queue.
+/// epochs, and how many bits their codes have. Both ends of a message know both, so only these bits
+/// travel (docs/wire_format.md); without the others rows follow each other without padding and
+/// differ in length. Used by the rank's own thread. On a CUDA device all work is in the order of
+/// its queue.
 class KeptColumns {
  public:
   /// `nodes`: the node of each row, which keys its mask. `starts`: ascending row numbers whose
@@ -24,6 +25,10 @@ class KeptColumns {
               RowFormat format, int epochs, Device& device, MemoryUse use, MemoryAccount* account);
   KeptColumns(const KeptColumns&) = delete;
   KeptColumns& operator=(const KeptColumns&) = delete;
+
+  /// Gives each row's codes the lowest `bits[row]` bits of the format, from the next `draw` on. The
+  /// host must compute.
+  void set_bits(std::vector<std::uint8_t> bits);
 
   /// Draws the masks of an epoch: a column is dropped if its noise16() with the row's key in
   /// `stream`, a stream_key(), is below `threshold`.
@@ -48,6 +53,7 @@ class KeptColumns {
   ColumnMasks masks_of(std::int64_t epoch) const;
 
   std::vector<std::int64_t> nodes_, starts_;
+  std::vector<std::uint8_t> bits_;
   int epochs_;
   Device& device_;
   CountedBytes node_bytes_;

@@ -8,8 +8,9 @@
 #include "core/noise.hpp"
 #include "core/packed_rows.hpp"
 
-// One packed row and the kept columns of its mask: the definition of docs/wire_format.md, which
-// every implementation must match bit for bit. Host and device compilers read this header.
+// One packed row and the columns and bits of its mask that travel: the definition of
+// docs/wire_format.md, which every implementation must match bit for bit. Host and device compilers
+// read this header.
 
 namespace heliograph {
 
@@ -19,8 +20,11 @@ struct ColumnMasks {
   const std::int64_t* nodes = nullptr;  ///< The node of each row, which keys its mask.
   std::int64_t cols = 0;
   RowFormat format;  ///< Of one group, without exact columns.
-  /// For each row the codes of a row in which the largest code stands for a kept column and 0 for a
-  /// dropped one, filled up with zeros to whole words. With 16 and 32 bits they are those of 8.
+  /// The bits of each row's codes, which are the lowest of the format's; null if all travel.
+  const std::uint8_t* row_bits = nullptr;
+  /// For each row the codes of a row in which the largest code of the row's bits stands for a kept
+  /// column and 0 for a dropped one, filled up with zeros to whole words. With 16 and 32 bits they
+  /// are those of 8.
   std::uint64_t* masks = nullptr;
   std::int64_t* offsets = nullptr;  ///< In bytes; one more than rows.
 
@@ -33,6 +37,10 @@ struct ColumnMasks {
   }
   HELIOGRAPH_HOST_DEVICE std::uint64_t* mask(std::int64_t row) const {
     return masks + row * words();
+  }
+  /// The bits of a column that travel in a row.
+  HELIOGRAPH_HOST_DEVICE int column_bits(std::int64_t row) const {
+    return row_bits != nullptr ? row_bits[row] : mask_bits();
   }
   HELIOGRAPH_HOST_DEVICE std::uint64_t key(std::uint64_t stream, std::int64_t row) const {
     return row_key(stream, static_cast<std::uint64_t>(nodes[row]));
@@ -76,13 +84,13 @@ HELIOGRAPH_HOST_DEVICE inline void draw_row(const ColumnMasks& m, std::uint32_t 
                                             std::uint64_t stream, std::int64_t row) {
   std::uint64_t* mask = m.mask(row);
   for (std::int64_t w = 0; w < m.words(); ++w) mask[w] = 0;
-  const std::uint64_t key = m.key(stream, row), ones = (1ULL << m.mask_bits()) - 1;
+  const std::uint64_t key = m.key(stream, row), ones = (1ULL << m.column_bits(row)) - 1;
   std::int64_t kept = 0;
   for (std::int64_t c = 0; c < m.cols; ++c) {
     if (noise16(key, static_cast<std::uint32_t>(c)) < threshold) continue;
     const std::int64_t bit = code_bit(m.mask_bits(), m.cols, c);
     mask[bit / 64] |= ones << (bit % 64);
-    kept += m.mask_bits();
+    kept += m.column_bits(row);
   }
   m.offsets[row + 1] = m.bytes_of(kept);
 }

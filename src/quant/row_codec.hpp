@@ -27,6 +27,12 @@ struct EncodeJob {
   std::uint64_t key(std::int64_t index) const {
     return row_key(stream, static_cast<std::uint64_t>(selection.global_ids[source_row(index)]));
   }
+  /// The format whose codes the row uses: that of the layout, or one of fewer bits.
+  RowFormat levels(std::int64_t index) const {
+    RowFormat levels = format;
+    if (selection.bits != nullptr) levels.bits = selection.bits[source_row(index)];
+    return levels;
+  }
   std::byte* out_row(std::int64_t index) const {
     const std::int64_t row = selection.positions == nullptr ? index : selection.positions[index];
     return out + static_cast<std::size_t>(row) * row_bytes;

@@ -29,9 +29,9 @@ Range range_of(const float* x, float scale, std::int64_t cols) {
   return range;
 }
 
-/// Encodes one group of a row; `format` has one group.
+/// Encodes one group of a row; `format` has one group, and codes have `bits` bits of it.
 bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t key,
-                  RowFormat format, std::byte* out) {
+                  RowFormat format, int bits, std::byte* out) {
   const Range range = range_of(x, scale, cols);
   if (range.bad_column >= 0) return false;
   if (format.bits >= 16) {
@@ -48,7 +48,9 @@ bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t 
     return true;
   }
   CodeParameters parameters;
-  if (!choose_parameters(range.lo, range.hi, format, parameters)) return false;
+  RowFormat levels = format;
+  levels.bits = bits;
+  if (!choose_parameters(range.lo, range.hi, levels, parameters)) return false;
   std::memset(out, 0, format.group_bytes(cols));
   std::byte* step = out;
   if (format.has_minimum) {
@@ -59,8 +61,7 @@ bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t 
   std::byte* codes = out + format.parameter_bytes();
   for (std::int64_t c = 0; c < cols; ++c) {
     const std::uint32_t noise = noise16(key, static_cast<std::uint32_t>(c));
-    put_code(codes, format.bits, cols, c,
-             stochastic_code(scale * x[c], parameters, format.bits, noise));
+    put_code(codes, format.bits, cols, c, stochastic_code(scale * x[c], parameters, bits, noise));
   }
   return true;
 }
@@ -76,7 +77,10 @@ std::int64_t encode_rows_reference(const EncodeJob& job, std::int64_t begin, std
     const float* x = job.x.row(job.source_row(i));
     std::byte* out = job.out_row(i);
     for (int g = 0; g < groups; ++g, x += cols, out += one.group_bytes(cols)) {
-      if (!encode_group(x, job.scale(i), cols, group_key(job.key(i), g), one, out)) return i;
+      if (!encode_group(x, job.scale(i), cols, group_key(job.key(i), g), one, job.levels(i).bits,
+                        out)) {
+        return i;
+      }
     }
   }
   return end;
@@ -110,7 +114,7 @@ UnencodableRow describe_unencodable(const EncodeJob& job, std::int64_t index) {
   for (int g = 0;; ++g) {
     const Range group = range_of(x + g * cols, scale, cols);
     CodeParameters parameters;
-    if (choose_parameters(group.lo, group.hi, job.format, parameters)) continue;
+    if (choose_parameters(group.lo, group.hi, job.levels(index), parameters)) continue;
     const float value = !job.format.has_minimum && group.lo < 0 ? group.lo : group.hi - group.lo;
     return {job.source_row(index), -1, value};
   }

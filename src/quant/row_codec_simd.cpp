@@ -46,7 +46,7 @@ HWY_INLINE WordVector Codes(FloatTag d, FloatVector value, const CodeParameters&
   const auto whole = hn::ConvertTo(di, t);
   const auto up = RoundsUp(d, hn::Sub(t, hn::ConvertTo(d, whole)), noise);
   const auto one = hn::BitCast(di, hn::IfThenElseZero(up, hn::BitCast(d, hn::Set(di, 1))));
-  const auto code = hn::Min(hn::Add(whole, one), hn::Set(di, (1 << kBits) - 1));
+  const auto code = hn::Min(hn::Add(whole, one), hn::Set(di, static_cast<int>(p.top)));
   return hn::BitCast(WordTag(), code);
 }
 
@@ -203,7 +203,7 @@ std::int64_t EncodeRange(const EncodeJob& job, std::int64_t begin, std::int64_t 
       if constexpr (kBits > 8) {
         encoded = EncodePlain<kBits>(row, key, out);
       } else {
-        encoded = EncodeCodes<kBits>(row, key, job.format, out);
+        encoded = EncodeCodes<kBits>(row, key, job.levels(i), out);
       }
       if (!encoded) return i;
     }

@@ -29,6 +29,7 @@ struct CodeParameters {
   float minimum = 0;
   float step = 0;
   float inverse_step = 0;  ///< fp32 1 / step; 0 for a constant row.
+  std::uint32_t top = 0;   ///< The largest code.
 };
 
 /// The largest bf16 that is not above a finite x; minus infinity below the range of bf16. Both
@@ -59,7 +60,8 @@ HELIOGRAPH_HOST_DEVICE inline bool choose_parameters(float lo, float hi, RowForm
   out.minimum_bits = format.has_minimum ? bf16_below(lo) : std::uint16_t{0};
   out.minimum = bf16_to_float(out.minimum_bits);
   if (!is_finite(out.minimum)) return false;
-  const double top = max_code(format.bits);
+  out.top = max_code(format.bits);
+  const double top = out.top;
   const std::uint32_t step_bits =
       step_above((static_cast<double>(hi) - static_cast<double>(out.minimum)) / top);
   if (step_bits >= 0xff00U) return false;

@@ -14,6 +14,9 @@ namespace {
 /// Partial sums of gradients at 1 bit lose score (docs/covers.md).
 constexpr int kFewestBitsOfGradientSums = 2;
 
+/// Epochs between two choices of bits.
+constexpr int kEpochsOfAChoice = 25;
+
 /// The ids of the sites that a value of ExchangeOptions::stale_sites stands for, partial sums with
 /// the rows of their site. Throws Error(usage) if it names no site.
 std::vector<int> chosen_sites(const std::string& value, std::span<const Site> sites) {
@@ -54,21 +57,33 @@ std::vector<int> chosen_sites(const std::string& value, std::span<const Site> si
 // for a longer run that may resume from it.
 ExchangePolicy::ExchangePolicy(const ExchangeOptions& options, int epochs,
                                std::span<const Site> sites)
-    : options_(options), late_(chosen_sites(options.stale_sites, sites)) {
+    : options_(options),
+      budget_(parse_bit_budget(options.auto_bits)),
+      late_(chosen_sites(options.stale_sites, sites)) {
   if (options.staleness == 0) late_.clear();
   if (!late_.empty()) slots_ = 1 + std::min(options.staleness, std::max(1, epochs - 1));
 }
 
-RowFormat ExchangePolicy::format(const Site& site) const {
+int ExchangePolicy::fewest_bits(const Site& site) const {
   const bool forward = site.direction == Direction::forward;
-  int bits = bit_count(forward ? options_.bits_forward : options_.bits_backward);
-  if (site.partial_sums && !forward) bits = std::max(bits, kFewestBitsOfGradientSums);
+  const int bits = bit_count(forward ? options_.bits_forward : options_.bits_backward);
+  return site.partial_sums && !forward ? std::max(bits, kFewestBitsOfGradientSums) : bits;
+}
+
+bool ExchangePolicy::chooses(Clock clock) const {
+  // The first epoch has shown no ranges before.
+  return budget_ && (clock.epoch == 0 || (clock.epoch + 1) % kEpochsOfAChoice == 0);
+}
+
+RowFormat ExchangePolicy::format(const Site& site) const {
+  const int bits = varies(site) ? kMostChosenBits : fewest_bits(site);
   return {bits, bits <= 8 && (!site.nonnegative || site.partial_sums),
           static_cast<int>(site.exact_cols), site.groups};
 }
 
-double ExchangePolicy::mean_row_bytes(const Site& site) const {
-  const RowFormat of = format(site);
+double ExchangePolicy::mean_row_bytes(const Site& site, int bits) const {
+  RowFormat of = format(site);
+  of.bits = bits;
   if (!keeps_columns(site)) return static_cast<double>(of.row_bytes(site.cols));
   // The number of kept columns is binomially distributed.
   const double dropped = site.dropped.threshold / 65536.0;
@@ -91,7 +106,7 @@ std::int64_t ExchangePolicy::kept_slots(const Site& site) const {
 
 bool ExchangePolicy::synchronous(Clock clock) const {
   const std::int64_t epoch = clock.epoch;
-  return late_.empty() || epoch == 0 || epoch < options_.warmup_epochs ||
+  return late_.empty() || epoch == 0 || epoch < options_.warmup_epochs || chooses({epoch - 1}) ||
          (options_.sync_every > 0 && epoch % options_.sync_every == 0);
 }
 

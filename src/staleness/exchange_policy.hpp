@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "core/site.hpp"
 #include "graph/shard.hpp"
 #include "heliograph/options.hpp"
+#include "staleness/bit_budget.hpp"
 
 namespace heliograph {
 
@@ -51,10 +53,24 @@ class ExchangePolicy {
   /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
   /// epochs late were computed from rows that had arrived S epochs late.
   std::int64_t kept_slots(const Site& site) const;
+  /// Whether each row of the site has bits of its own (ExchangeOptions::auto_bits). Its format has
+  /// the most that a row may have.
+  bool varies(const Site& site) const {
+    return budget_ && site.groups == 1 && site.exact_cols == 0;
+  }
+  /// If rows choose their bits: how many bytes they may take.
+  const std::optional<BitBudget>& budget() const { return budget_; }
+  /// Whether the bits of later rows are chosen at the end of the epoch, by the ranges of its rows.
+  /// The next epoch is synchronous, so late rows have the bits of the epoch that uses them.
+  bool chooses(Clock clock) const;
+  /// The fewest bits of the site's rows, and the most.
+  int fewest_bits(const Site& site) const;
+  /// Whether a site leaves out columns or bits of its rows.
+  bool thins(const Site& site) const { return varies(site) || keeps_columns(site); }
   /// Whether a site sends only the columns of a row that its dropout keeps. Late partial sums of
   /// gradients are cut by the mask of the epoch that uses them, which their sender does not know.
   bool keeps_columns(const Site& site) const {
-    return options_.kept_columns && site.dropped.threshold != 0 &&
+    return (options_.kept_columns || budget_) && site.dropped.threshold != 0 &&
            (site.direction == Direction::forward || !late(site));
   }
   /// Whether any of the sites does.
@@ -63,13 +79,17 @@ class ExchangePolicy {
   }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
-  /// The mean number of bytes that a row of the site takes; less if it sends kept columns only.
-  double mean_row_bytes(const Site& site) const;
+  /// The mean number of bytes that a row of the site takes at so many bits; less if it sends kept
+  /// columns only.
+  double mean_row_bytes(const Site& site, int bits) const;
+  /// Likewise at the fewest bits.
+  double mean_row_bytes(const Site& site) const { return mean_row_bytes(site, fewest_bits(site)); }
 
  private:
   RowFormat format(const Site& site) const;
 
   ExchangeOptions options_;
+  std::optional<BitBudget> budget_;
   std::vector<int> late_;  ///< Ids of sites.
   int slots_ = 1;          ///< Of late sites.
 };

@@ -6,7 +6,7 @@ namespace heliograph {
 
 StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
                      std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
-                     MemoryAccount* account)
+                     MemoryAccount* account, const SumScales& scales)
     : comm_(comm),
       shard_(shard),
       policy_(policy),
@@ -16,7 +16,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       codecs_(shard.device()),
       schedule_bytes_(MemoryUse::graph, account),
       page_locked_(shard.device().page_locked()),
-      keeps_columns_(policy.keeps_columns(sites)),
+      thins_(std::ranges::any_of(sites, [&](const Site& s) { return policy.thins(s); })),
       holds_back_(!comm.sends_in_groups() &&
                   std::ranges::all_of(sites, [&](const Site& s) { return policy.late(s); })) {
   const auto add_slot = [&](std::deque<HaloSlot>& slots, std::size_t sent, std::size_t received) {
@@ -44,9 +44,14 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     SiteHalo& halo = site_halos_.emplace_back();
     halo.schedule = &schedule;
     halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
-    if (policy.keeps_columns(site)) {
+    if (policy.thins(site)) {
       halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(site), packed_, account);
       std::size_t& expanded = turns() == 1 ? most_packed : most_expanded[shared_place(site, 0)];
+      if (policy.varies(site)) {
+        halo.exchange->set_bits(std::vector<std::uint8_t>(
+            static_cast<std::size_t>(plan.inner_rows) + static_cast<std::size_t>(plan.halo_rows),
+            static_cast<std::uint8_t>(policy.fewest_bits(site))));
+      }
       most_packed = std::max(most_packed, sent);
       expanded = std::max(expanded, received);
     }
@@ -68,6 +73,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       add_slot(shared_slots_, most_sent[kind], most_received[kind]);
     }
   }
+  if (policy.budget() && comm.size() > 1) {
+    bit_chooser_.emplace(comm, shard.shard(), policy_, sites, scales, account);
+    squared_ranges_.resize(sites.size());
+  }
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
   schedule_bytes_.set(bytes);
@@ -83,7 +92,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   std::size_t exchanges = sites.size();
   for (const SiteHalo& h : site_halos_) exchanges += h.ring.size();
   // A peer gets as many messages an exchange as there are pieces.
-  comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_));
+  comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_) + (bit_chooser_ ? 1 : 0));
 }
 
 void StaleHalo::begin_epoch(Clock clock) {
@@ -95,7 +104,7 @@ void StaleHalo::begin_epoch(Clock clock) {
     const PhaseTimer timer(times_.exposed_comm);
     drain();
   }
-  if (!keeps_columns_) return;
+  if (!thins_) return;
   const PhaseTimer timer(times_.encode);
   for (const SiteHalo& h : site_halos_) h.exchange->draw_columns(clock);
   shard_.device().finish();  // The host must know how long messages are.
@@ -122,7 +131,33 @@ void StaleHalo::open(const Site& site, const OfferedRows& rows) {
 }
 
 void StaleHalo::offer(const Site& site, RowRange rows) {
-  halo_of(site).exchange->offer(rows, times_);
+  HaloExchange& exchange = *halo_of(site).exchange;
+  exchange.offer(rows, times_);
+  if (!bit_chooser_ || !policy_.chooses(clock_) || !policy_.varies(site)) return;
+  // Later exchanges overwrite the rows.
+  if (rows.end == exchange.plan().inner_rows) {
+    squared_ranges_[static_cast<std::size_t>(site.id)] = exchange.squared_ranges();
+  }
+}
+
+void StaleHalo::end_epoch() {
+  if (!bit_chooser_ || !policy_.chooses(clock_)) return;
+  release();
+  std::vector<std::vector<std::uint8_t>> chosen = bit_chooser_->choose(squared_ranges_);
+  for (SiteHalo& h : site_halos_) {
+    const Site& site = h.exchange->site();
+    if (!policy_.varies(site)) continue;
+    h.exchange->tell_bits(std::move(chosen[static_cast<std::size_t>(site.id)]));
+  }
+}
+
+std::vector<StaleHalo::SiteBits> StaleHalo::bits() const {
+  std::vector<SiteBits> all;
+  for (const SiteHalo& h : site_halos_) {
+    if (!policy_.varies(h.exchange->site())) continue;
+    all.push_back({h.exchange->site(), h.exchange->bits()});
+  }
+  return all;
 }
 
 void StaleHalo::finish(const Site& site, FunctionRef<void(const PackedRows&)> consume) {
@@ -174,6 +209,19 @@ std::vector<StaleHalo::HeldRows<std::byte>> StaleHalo::kept_before(std::int64_t 
     }
   }
   return all;
+}
+
+std::array<double, 2> StaleHalo::bits_sent(const Site& site) const {
+  const SiteHalo& h = site_halos_[static_cast<std::size_t>(site.id)];
+  const auto rows = static_cast<double>(h.schedule->rows());
+  if (!policy_.varies(site)) return {rows * policy_.of(site, {}).format.bits, rows};
+  double sum = 0;
+  for (const SendSchedule::Message& message : h.schedule->messages()) {
+    for (const std::int32_t row : message.send_rows) {
+      sum += h.exchange->bits()[static_cast<std::size_t>(row)];
+    }
+  }
+  return {sum, rows};
 }
 
 void StaleHalo::release() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "comm/communicator.hpp"
 #include "comm/exchange/halo_exchange.hpp"
 #include "core/halo.hpp"
+#include "staleness/bit_chooser.hpp"
 #include "staleness/exchange_policy.hpp"
 
 namespace heliograph {
@@ -24,10 +26,11 @@ class StaleHalo final : public Halo {
  public:
   /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
   /// are copied; the other arguments must outlive the object. The rows for a peer travel in up to
-  /// `pieces` messages, as many on every rank; 1 if the device is not the host.
+  /// `pieces` messages, as many on every rank; 1 if the device is not the host. `scales`: of the
+  /// sums that read the halo, if rows choose their bits.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
             std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
-            MemoryAccount* account);
+            MemoryAccount* account, const SumScales& scales = {});
 
   /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs; passes that
   /// are to be made again begin the same epoch again. In a synchronous epoch it first waits for all
@@ -59,6 +62,24 @@ class StaleHalo final : public Halo {
   }
 
   KeptRows kept(const Site& site, std::int64_t epoch) override;
+
+  /// Ends an epoch whose passes are done: if it chooses bits, chooses those of later epochs' rows.
+  /// Collective. Throws Error: peer_lost.
+  void end_epoch();
+
+  /// The bits of inner and halo rows of one site (HaloExchange::bits).
+  struct SiteBits {
+    const Site& site;
+    std::vector<std::uint8_t> bits;
+  };
+  /// Those of all sites whose rows choose them.
+  std::vector<SiteBits> bits() const;
+  /// The bits of all rows that the rank sends at a site in an epoch, added up, and their number.
+  std::array<double, 2> bits_sent(const Site& site) const;
+  /// Sets those of one site, before an epoch begins.
+  void set_bits(const Site& site, std::vector<std::uint8_t> bits) {
+    halo_of(site).exchange->set_bits(std::move(bits));
+  }
 
   /// Sends the rows that are held back. If all sites are late, a stale epoch holds back the rows
   /// that it sends last, which are needed an epoch later, so that weight gradients and statistics
@@ -145,8 +166,8 @@ class StaleHalo final : public Halo {
   std::vector<PlanSchedule> send_schedules_;
   CountedBytes schedule_bytes_;
   MemoryAccount page_locked_;
-  bool keeps_columns_;  ///< Whether any site leaves out columns.
-  bool holds_back_;     ///< Whether stale epochs hold back what they send last.
+  bool thins_;       ///< Whether any site leaves out columns or bits.
+  bool holds_back_;  ///< Whether stale epochs hold back what they send last.
   /// By site, RowSelection::failed; empty if no device orders messages. Declared before the slots,
   /// since freeing it may wait for messages in flight, which they end.
   Buffer failed_;
@@ -157,6 +178,9 @@ class StaleHalo final : public Halo {
   /// The slots of exchanges without a ring, by shared_place().
   std::deque<HaloSlot> shared_slots_;
   std::vector<SiteHalo> site_halos_;
+  std::optional<BitChooser> bit_chooser_;
+  /// By site, of the rows of an epoch that chooses bits.
+  std::vector<std::vector<float>> squared_ranges_;
   std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
   int turn_ = 0;                 ///< Of the last exchange of rows.

@@ -183,6 +183,12 @@ class RankRun {
     std::vector<LinkTraffic> traffic = gather_values(comm_, std::span(sent));
     std::array<std::int64_t, 2> sums{evaluation_bytes, trainer_.takes_cuda_graphs() ? 1 : 0};
     AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(sums));
+    std::vector<double> bits;
+    for (const Site& site : trainer_.model().sites()) {
+      const std::array<double, 2> of = trainer_.halo().bits_sent(site);
+      bits.insert(bits.end(), of.begin(), of.end());
+    }
+    AllReduce(comm_, Channel::evaluation).sum(std::span<double>(bits));
     if (!is_root()) return;
     result.epochs = std::move(state_.reports);
     average_bytes(result);
@@ -192,8 +198,10 @@ class RankRun {
     static_cast<Outputs&>(result) = std::move(outputs);
     result.model = std::move(state_.best_model);
     for (const Site& site : trainer_.model().sites()) {
+      const std::size_t at = 2 * result.sites.size();
       result.sites.push_back({site.name, site.layer, site.direction == Direction::backward,
-                              trainer_.halo().policy().late(site)});
+                              trainer_.halo().policy().late(site),
+                              bits[at + 1] > 0 ? bits[at] / bits[at + 1] : 0});
     }
     result.kept_columns = keeps_columns();
     result.halo_traffic = std::move(traffic);

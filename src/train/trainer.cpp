@@ -151,7 +151,9 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
   halo_ = std::make_unique<StaleHalo>(
       comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs, model_->sites()),
-      model_->sites(), plan.blocks(), options.seed, times_, account_);
+      model_->sites(), plan.blocks(), options.seed, times_, account_,
+      SumScales{train_->op().sum_scales(Direction::forward),
+                train_->op().sum_scales(Direction::backward)});
 }
 
 bool Trainer::takes_cuda_graphs() const {
@@ -231,6 +233,7 @@ EpochEnd Trainer::run_epoch(int epoch, FunctionRef<RunRequests()> asks) {
       [&] { update_->release(); });
   update_->finish();
   kernels_->device().finish();
+  halo_->end_epoch();
 
   RankEpoch mine = sent();
   // A row that could not be encoded travelled all the same, so nothing after it counts.

@@ -49,6 +49,7 @@ ExchangeOptions synchronous_exchange(ExchangeOptions exchange) {
 ExchangeOptions exact_exchange(ExchangeOptions exchange) {
   exchange.bits_forward = exchange.bits_backward = Bits::fp32;
   exchange.kept_columns = false;
+  exchange.auto_bits.clear();
   return synchronous_exchange(std::move(exchange));
 }
 
@@ -90,6 +91,9 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
            comm_.bytes_sent(Channel::evaluation) + comm_.bytes_sent(Channel::moments);
   };
   std::int64_t bytes = -all_sent();
+  if (coded_) {
+    for (StaleHalo::SiteBits& of : trained_.bits()) coded_->set_bits(of.site, std::move(of.bits));
+  }
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->begin_epoch(clock);
 
   Verification result;

@@ -71,7 +71,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "metric": "ap", "eval-every": 3, "verify": 2, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "balance-train": true, "node-order": "random",
-    "exchange": "cover", "kept-columns": true, "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "stale-sites": "layers.1.backward", "sync-every": 10, "warmup-epochs": 5,
+    "exchange": "cover", "kept-columns": true, "bits": "auto:1.5", "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "stale-sites": "layers.1.backward", "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "row-blocks": 3, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
@@ -114,6 +114,18 @@ TEST(OptionsJson, BitsSetBothWaysAndAreOverridden) {
   options_from_json(json{{"bits-backward", 8}, {"bits", 1}}, "here", options);
   EXPECT_EQ(options.exchange.bits_forward, Bits::one);
   EXPECT_EQ(options.exchange.bits_backward, Bits::eight);
+}
+
+TEST(OptionsJson, ChosenBitsBeginWithOne) {
+  TrainOptions options = with("bits", "auto:20MB");
+  EXPECT_EQ(options.exchange.auto_bits, "auto:20MB");
+  EXPECT_EQ(options.exchange.bits_forward, Bits::one);
+  TrainOptions read;
+  options_from_json(json(options_to_json(options)), "here", read);
+  EXPECT_EQ(read.exchange.auto_bits, "auto:20MB");
+  field("bits").set(read, "8");
+  EXPECT_TRUE(read.exchange.auto_bits.empty());
+  EXPECT_EQ(read.exchange.bits_backward, Bits::eight);
 }
 
 TEST(OptionsJson, UnknownKeysAreRefusedWithTheNearest) {
@@ -173,6 +185,14 @@ TEST(OptionText, BadTextIsRefusedByFlag) {
       {"seed", "-1"},
       {"bits", "3"},
       {"bits", "0"},
+      {"bits", "auto:"},
+      {"bits", "auto:0.9"},
+      {"bits", "auto:4.1"},
+      {"bits", "auto:-1MB"},
+      {"bits", "auto:20mb"},
+      {"bits", "auto:1e300GB"},
+      {"bits", "auto:nan"},
+      {"bits", "automatic"},
       {"model", "gcm"},
       {"optimizer", "sgd"},
       {"class-weights", "1,2"},
@@ -223,6 +243,14 @@ TEST(Validate, RefusesEachValueByName) {
       {"partitioner", [](auto& o) { o.partition.partitioner = Partitioner::file; }},
       {"bits-forward", [](auto& o) { o.exchange.bits_forward = Bits{3}; }},
       {"bits-backward", [](auto& o) { o.exchange.bits_backward = Bits{64}; }},
+      {"bits automatic", [](auto& o) { o.exchange.auto_bits = "automatic"; }},
+      {"bits auto gives rows 4 bits at most",
+       [](auto& o) { o.exchange.auto_bits = "auto", o.exchange.bits_forward = Bits::eight; }},
+      {"bits auto is not built for models with attention",
+       [](auto& o) {
+         o.exchange.auto_bits = "auto", o.model.kind = ModelKind::gat;
+         o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       }},
       {"gradient-bits", [](auto& o) { o.exchange.gradient_bits = Bits::two; }},
       {"gradient-bits cannot be combined with reproducible",
        [](auto& o) { o.exchange.gradient_bits = Bits::eight, o.reproducible = true; }},

@@ -166,6 +166,14 @@ const std::vector<Setting> settings{
        o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
        o.exchange.staleness = 2;
      }},
+    {"auto_bits_covers_s1",
+     [](TrainOptions& o) {
+       o.exchange.rows = ExchangedRows::cover;
+       o.exchange.auto_bits = "auto:2.5";
+       o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       o.exchange.staleness = 1;
+     },
+     false, false, true},
     {"lowest_backward_covers_s2",
      [](TrainOptions& o) {
        o.model.layers = 3;

@@ -71,6 +71,11 @@ const std::vector<Setting> settings{
        o.exchange.kept_columns = true;
        o.transport.row_blocks = 2;
      }},
+    {"auto_bits_s1", ModelKind::sage,
+     [](TrainOptions& o) {
+       o.exchange.auto_bits = "auto:2";
+       o.exchange.staleness = 1;
+     }},
     {"covers_s2", ModelKind::sage,
      [](TrainOptions& o) {
        o.exchange.rows = ExchangedRows::cover;

@@ -9,6 +9,7 @@
 #include "core/noise.hpp"
 #include "core/overflow_advice.hpp"
 #include "core/throw_error.hpp"
+#include "quant/row_math.hpp"
 
 namespace heliograph {
 namespace {
@@ -52,6 +53,65 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
   }
   starts.push_back(plan_.halo_rows);
   received_columns_ = make(exchange_numbers(comm_, plan_, mine), std::move(starts), epochs);
+}
+
+void HaloExchange::set_bits(std::vector<std::uint8_t> bits) {
+  bits_ = std::move(bits);
+  std::vector<std::uint8_t> sent;
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    for (const std::int32_t row : message.send_rows) {
+      sent.push_back(bits_[static_cast<std::size_t>(row)]);
+    }
+  }
+  sent_columns_->set_bits(std::move(sent));
+  received_columns_->set_bits({bits_.begin() + plan_.inner_rows, bits_.end()});
+}
+
+void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
+  // 1, 2 and 4 bits as 0, 1 and 2.
+  const auto packed_size = [](std::size_t rows) { return (rows + 3) / 4; };
+  std::vector<std::vector<std::uint8_t>> out, in;
+  std::vector<SendMessage> sends;
+  std::vector<RecvMessage> receives;
+  for (std::size_t p = 0; p < plan_.peers.size(); ++p) {
+    const HaloPlan::Peer& peer = plan_.peers[p];
+    std::vector<std::uint8_t>& told = out.emplace_back(packed_size(peer.sent.size()));
+    for (std::size_t i = 0; i < peer.sent.size(); ++i) {
+      const std::uint8_t bits = inner[static_cast<std::size_t>(peer.sent[i])];
+      told[i / 4] = static_cast<std::uint8_t>(told[i / 4] | bits / 2 << (i % 4 * 2));
+    }
+    const auto sent = std::as_bytes(std::span(told));
+    sent_[1 + p] += static_cast<std::int64_t>(sent.size());
+    if (!sent.empty()) sends.push_back({peer.rank, sent.data(), sent.size(), false});
+    const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
+    const auto received = std::as_writable_bytes(std::span(in.emplace_back(packed_size(rows))));
+    if (rows > 0) receives.push_back({peer.rank, received.data(), received.size(), false});
+  }
+  comm_.wait(comm_.post(Channel::halo, sends, receives));
+  for (std::size_t p = 0; p < in.size(); ++p) {
+    const HaloPlan::Peer& peer = plan_.peers[p];
+    for (std::int32_t i = 0; i < peer.halo_end - peer.halo_begin; ++i) {
+      const int told = in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3;
+      inner.push_back(static_cast<std::uint8_t>(1 << told));
+    }
+  }
+  set_bits(std::move(inner));
+}
+
+std::vector<float> HaloExchange::squared_ranges() const {
+  std::vector<float> squares(static_cast<std::size_t>(plan_.inner_rows), 0.0F);
+  for (const SendSchedule::Message& message : schedule_.messages()) {
+    const std::span<const std::int32_t> rows = message.fresh_rows();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto at = static_cast<std::size_t>(rows[i]);
+      const std::int64_t place =
+          message.encodes_all ? static_cast<std::int64_t>(i) : message.new_positions[i];
+      const float step = read_parameters(row_at(message, place), slot_->format).step;
+      const float range = step * static_cast<float>(max_code(bits_[at]));
+      squares[at] = range * range;
+    }
+  }
+  return squares;
 }
 
 void HaloExchange::draw(KeptColumns& columns, Clock clock) const {
@@ -152,6 +212,7 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
                          nullptr,
                          rows_.exact};
   if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
+  if (!bits_.empty()) selection.bits = bits_.data();
   encode(selection, row_at(message, message.encodes_all ? begin : 0), times);
 }
 

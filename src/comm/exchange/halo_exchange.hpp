@@ -32,15 +32,28 @@ class HaloExchange {
                const SendSchedule& schedule, Site site, std::uint64_t seed);
 
   const Site& site() const { return site_; }
+  const HaloPlan& plan() const { return plan_; }
 
-  /// Makes the exchange leave out the columns of each row that Site::dropped drops. It holds the
-  /// masks of `epochs` epochs. `packed`, a buffer that takes all rows sent, must outlive the
-  /// exchange. Exchanges may share it if the rows of each are offered before the next is opened.
-  /// Collective.
+  /// Makes the exchange leave out the columns of each row that Site::dropped drops and, with
+  /// set_bits, bits of each code. It holds the masks of `epochs` epochs. `packed`, a buffer that
+  /// takes all rows sent, must outlive the exchange. Exchanges may share it if the rows of each are
+  /// offered before the next is opened. Collective.
   void keep_columns(RowFormat format, int epochs, const Buffer& packed, MemoryAccount* account);
-  /// If the exchange leaves out columns: draws the masks of an epoch, before it is opened. On a
-  /// CUDA device they are valid when its queue is done.
+  /// If the exchange leaves out columns or bits: draws the masks of an epoch, before it is opened.
+  /// On a CUDA device they are valid when its queue is done.
   void draw_columns(Clock clock);
+
+  /// The bits of each inner row's codes, then of each halo row's; empty until `set_bits`.
+  const std::vector<std::uint8_t>& bits() const { return bits_; }
+  /// Gives rows these bits, in the layout of keep_columns' format, from the next `draw_columns` on.
+  /// The host must compute.
+  void set_bits(std::vector<std::uint8_t> bits);
+  /// Tells the peers the bits of the inner rows that they receive, in 2 bits a row, and sets both.
+  /// `inner`: 1, 2 or 4 for each inner row. Collective. Throws Error: peer_lost.
+  void tell_bits(std::vector<std::uint8_t> inner);
+  /// The squared range of each encoded inner row of the open exchange, whose rows are all offered;
+  /// 0 for the others.
+  std::vector<float> squared_ranges() const;
 
   /// Waits for the earlier messages of the slot, then posts the receives; if the device orders
   /// messages, it waits instead, and the receives are posted with the sends. `codec` and `rows`
@@ -135,7 +148,9 @@ class HaloExchange {
   std::uint64_t seed_;
   std::vector<RecvMessage> receives_;
   std::vector<std::int64_t> sent_;
-  // If columns are left out: those of the rows sent, and of the rows received in each epoch held.
+  std::vector<std::uint8_t> bits_;
+  // If columns or bits are left out: those of the rows sent, and of the rows received in each epoch
+  // held.
   std::unique_ptr<KeptColumns> sent_columns_, received_columns_;
   const Buffer* packed_ = nullptr;
   // The state of the exchange that is open.

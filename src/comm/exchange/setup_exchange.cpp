@@ -48,6 +48,29 @@ std::vector<std::int64_t> exchange_numbers(Communicator& comm, const HaloPlan& p
   return exchange(comm, plan, inner.data());
 }
 
+std::vector<float> sum_to_owners(Communicator& comm, const HaloPlan& plan,
+                                 std::span<const float> halo) {
+  std::vector<std::vector<float>> values;
+  std::vector<SendMessage> sends;
+  std::vector<RecvMessage> receives;
+  for (const HaloPlan::Peer& peer : plan.peers) {
+    const auto begin = static_cast<std::size_t>(peer.halo_begin);
+    const auto rows = static_cast<std::size_t>(peer.halo_end) - begin;
+    const auto sent = std::as_bytes(halo.subspan(begin, rows));
+    if (rows > 0) sends.push_back({peer.rank, sent.data(), sent.size()});
+    const auto received = std::as_writable_bytes(std::span(values.emplace_back(peer.sent.size())));
+    if (!received.empty()) receives.push_back({peer.rank, received.data(), received.size()});
+  }
+  comm.wait(comm.post(Channel::evaluation, sends, receives));
+  std::vector<float> sums(static_cast<std::size_t>(plan.inner_rows), 0.0F);
+  for (std::size_t p = 0; p < values.size(); ++p) {
+    for (std::size_t i = 0; i < values[p].size(); ++i) {
+      sums[static_cast<std::size_t>(plan.peers[p].sent[i])] += values[p][i];
+    }
+  }
+  return sums;
+}
+
 SparseRows exchange_sparse_rows(Communicator& comm, const HaloPlan& plan, const SparseView& inner) {
   const auto inner_begin = [&](std::int32_t row) { return inner.offsets[row]; };
   std::vector<std::int32_t> lengths;

@@ -36,8 +36,8 @@ constexpr std::string_view kFree[] = {
     "balance-train", "memory-limit-mib", "save-logits", "save-embeddings", "verify"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
-    "parts",         "exchange",  "kept-columns", "bits-forward", "bits-backward",
-    "gradient-bits", "staleness", "stale-sites",  "lr",           "dropout"};
+    "parts",         "exchange",  "kept-columns", "bits", "bits-forward", "bits-backward",
+    "gradient-bits", "staleness", "stale-sites",  "lr",   "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 

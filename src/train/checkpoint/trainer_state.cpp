@@ -44,6 +44,9 @@ std::int64_t first_epoch_used(Trainer& trainer, int epochs) {
   return epochs - trainer.halo().policy().lag({epochs});
 }
 
+/// The section of the bits that a site's rows have.
+std::string bits_section(const Site& site) { return fmt::format("bits.{}", site.name); }
+
 void write_optimizer(Trainer& trainer, StateWriter& file) {
   const Optimizer& optimizer = trainer.optimizer();
   file.section("ranges", optimizer.ranges());
@@ -166,6 +169,9 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
   file.section("rank", std::span<const RankHeader>(&header, 1));
   StaleHalo& halo = trainer.halo();
   file.section("sent", std::span<const std::int64_t>(halo.sent()));
+  for (const StaleHalo::SiteBits& of : halo.bits()) {
+    file.section(bits_section(of.site), std::span<const std::uint8_t>(of.bits));
+  }
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
   const auto write = [&](const char* kind, const auto& all) {
     for (const auto& held : all) {
@@ -198,6 +204,14 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
     file.refuse("rank", "holds a count of bytes that no run reaches");
   }
   halo.set_sent(sent);
+  for (StaleHalo::SiteBits& of : halo.bits()) {
+    file.read(bits_section(of.site), std::span<std::uint8_t>(of.bits));
+    if (!std::ranges::all_of(of.bits,
+                             [](int bits) { return bits == 1 || bits == 2 || bits == 4; })) {
+      file.refuse(bits_section(of.site), "holds numbers of bits other than 1, 2 and 4");
+    }
+    halo.set_bits(of.site, std::move(of.bits));
+  }
   const std::int64_t first = first_epoch_used(trainer, state.epochs);
   const auto read = [&](const char* kind, const auto& all) {
     for (const auto& held : all) {

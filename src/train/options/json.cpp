@@ -11,6 +11,7 @@
 #include "core/throw_error.hpp"
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
+#include "staleness/bit_budget.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/model_fields.hpp"
 #include "train/options/values.hpp"
@@ -264,18 +265,28 @@ void add_exchange(TrainFields& fields) {
       "results.",
       HELIOGRAPH_MEMBER(exchange.kept_columns));
   fields.add(
-      "bits", FieldKind::integer, "32|16|8|4|2|1",
+      "bits", FieldKind::text, "32|16|8|4|2|1|auto[:BUDGET]",
       "Bits per value of the rows that ranks exchange. 32 is exact fp32, 16 is bfloat16, fewer are "
-      "rounded at random without bias.",
+      "rounded at random without bias. auto gives 1, 2 or 4 bits to each row, more where its "
+      "rounding adds more to errors, in the bytes of boundary rows at 1 bit; auto:1.5 in those of "
+      "1.5 bits, auto:20MB in 20 MB an epoch.",
       [](TrainOptions& options, const std::string& text) {
-        options.exchange.bits_forward = options.exchange.bits_backward = parse_bits("bits", text);
+        ExchangeOptions& exchange = options.exchange;
+        exchange.auto_bits = text.starts_with("auto") ? text : "";
+        exchange.bits_forward = exchange.bits_backward =
+            exchange.auto_bits.empty() ? parse_bits("bits", text) : Bits::one;
+        parse_bit_budget(exchange.auto_bits);
       },
-      {});
-  add_bits(fields, "bits-forward",
-           "Bits per value of features, in the forward pass; overrides --bits.",
-           &ExchangeOptions::bits_forward);
-  add_bits(fields, "bits-backward",
-           "Bits per value of gradients, in the backward pass; overrides --bits.",
+      [](const TrainOptions& options) -> nlohmann::json {
+        const std::string& chosen = options.exchange.auto_bits;
+        return chosen.empty() ? nlohmann::json() : nlohmann::json(chosen);
+      });
+  add_bits(
+      fields, "bits-forward",
+      "Bits per value of features, in the forward pass; overrides --bits. With --bits auto the "
+      "fewest of a row.",
+      &ExchangeOptions::bits_forward);
+  add_bits(fields, "bits-backward", "Bits per value of gradients, in the backward pass; likewise.",
            &ExchangeOptions::bits_backward);
   add_bits(
       fields, "gradient-bits",

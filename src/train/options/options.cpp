@@ -17,6 +17,7 @@
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "layers/compose.hpp"
+#include "staleness/bit_budget.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
@@ -166,6 +167,14 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
                 "--{} {} is not for --model {}, which makes its scores of the rows that travel: it "
                 "takes at least {} bits, and --model gat any number",
                 name, bit_count(bits), choice_name(model.kind), bit_count(fewest));
+  }
+  if (parse_bit_budget(exchange.auto_bits)) {
+    require_together(!attends(model),
+                     "--bits auto is not built for models with attention, whose rows all have "
+                     "--bits-forward and --bits-backward");
+    require_together(std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::four,
+                     "--bits auto gives rows 4 bits at most, so --bits-forward and "
+                     "--bits-backward, the fewest, must be 1, 2 or 4");
   }
   check_bits("gradient-bits", bit_count(exchange.gradient_bits), Bits::four);
   require_at_least(0, "staleness", exchange.staleness);
@@ -333,6 +342,9 @@ void validate(const TrainOptions& options, const GivenOption& given) {
   require_at_least(0, "verify", options.verify_every);
   require_together(options.verify_every == 0 || options.transport.device == DeviceKind::cpu,
                    "--verify needs --device cpu");
+  require_together(
+      options.exchange.auto_bits.empty() || options.transport.device == DeviceKind::cpu,
+      "--bits auto needs --device cpu: it is not built for other devices");
   require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");

@@ -134,7 +134,7 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const ExchangeOptions& e
     if (directed && site.direction == Direction::backward) continue;
     const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
     // How many of the rows with covers are rows or sums is not known here.
-    if (policy.keeps_columns(site) && site.sums == nullptr) {
+    if (policy.thins(site) && site.sums == nullptr) {
       const ColumnMasks masks{nullptr, site.cols, policy.of(site, {}).format, nullptr, nullptr};
       // Masks and offsets of rows sent, and of rows received in each epoch held, and node numbers.
       const std::int64_t words = (1 + policy.slots(site)) * (masks.words() + 1) + 2;

@@ -136,6 +136,14 @@ ordered_json late_sites(const TrainResult& result) {
   return names;
 }
 
+/// The mean bits of each site's rows, if they are chosen by row.
+ordered_json row_bits(const TrainResult& result, const ExchangeOptions& exchange) {
+  if (exchange.auto_bits.empty()) return nullptr;
+  ordered_json bits = ordered_json::object();
+  for (const ExchangeSite& site : result.sites) bits[site.name] = site.bits;
+  return bits;
+}
+
 std::int64_t busiest_link_bytes(const TrainResult& result, int ranks) {
   if (ranks < 2 || result.epochs.empty()) return 0;
   std::map<std::pair<int, int>, std::int64_t> links;
@@ -156,6 +164,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   const int bits = bit_count(options.exchange.bits_forward);
   const std::int64_t link_bytes = busiest_link_bytes(result, options.partition.parts);
   const double gbps = options.transport.link_gbps;
+  const std::string& chosen = options.exchange.auto_bits;
   const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
   return {{"metric", choice_name(result.metric)},
           {"test_metric", evaluated ? ordered_json(result.test_metric) : ordered_json()},
@@ -185,9 +194,10 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"memory", memory_to_json(result.memory)},
           {"ranks", options.partition.parts},
           {"cuda_graph_ranks", result.cuda_graph_ranks},
-          {"bits", same_bits ? ordered_json(bits) : ordered_json()},
+          {"bits", same_bits && chosen.empty() ? ordered_json(bits) : ordered_json()},
           {"bits_forward", bits},
           {"bits_backward", bit_count(options.exchange.bits_backward)},
+          {"row_bits", row_bits(result, options.exchange)},
           {"gradient_bits", bit_count(options.exchange.gradient_bits)},
           {"staleness", options.exchange.staleness},
           {"late_sites", late_sites(result)},

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.hpp"
+#include "core/buffer.hpp"
+#include "core/site.hpp"
+#include "staleness/exchange_policy.hpp"
+
+namespace heliograph {
+
+/// By direction, the factor of each inner row's sum; empty if all are 1.
+struct SumScales {
+  std::span<const float> forward, backward;
+};
+
+/// Chooses the bits of rows within the policy's budget. Rounding a row of range d to b bits adds an
+/// error of about w d^2 / (2^b - 1)^2 to the sums that read it, w being the sum of their squared
+/// weights. Each row has the bits at which this error, as a share of its site's at 1 bit, and the
+/// price of its bytes are least together; the price of a byte is the same for all rows of all sites
+/// and ranks. So the sum of errors is the least for these bytes. The choice depends on ranges and K
+/// alone. Only the rank's own thread uses it.
+class BitChooser {
+ public:
+  /// `sites`: those of the model; the bits of rows of those that vary are chosen. The communicator
+  /// must outlive the object. Collective. Throws Error: usage (rows take more bytes than the budget
+  /// at the fewest bits), peer_lost.
+  BitChooser(Communicator& comm, const Shard& shard, const ExchangePolicy& policy,
+             std::span<const Site> sites, const SumScales& scales, MemoryAccount* account);
+
+  /// Returns the bits of each site's inner rows, none for a site that does not vary.
+  /// `squared_ranges`: of each site's inner rows, likewise. Collective. Throws Error: peer_lost.
+  std::vector<std::vector<std::uint8_t>> choose(std::span<const std::vector<float>> squared_ranges);
+
+ private:
+  struct SiteRows {
+    int site = 0;       ///< Its id.
+    int errors = 0;     ///< The id of the site to which its sums are added.
+    double weight = 1;  ///< How much the site's errors count.
+    /// The bits that rows may have, and the mean bytes of a row.
+    std::vector<std::pair<std::uint8_t, double>> bytes;
+    std::vector<float> weights;        ///< w of each inner row.
+    std::vector<std::int32_t> copies;  ///< How many ranks receive each inner row.
+  };
+  void add(std::span<double> sums);
+
+  Communicator& comm_;
+  std::size_t sites_;
+  std::vector<SiteRows> rows_;
+  double budget_ = 0;  ///< Bytes of rows that vary, of all ranks in an epoch.
+  CountedBytes bytes_;
+};
+
+}  // namespace heliograph

@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "heliograph/checkpoint.hpp"
+#include "heliograph/train.hpp"
+#include "support/expect_error.hpp"
+#include "support/files.hpp"
+#include "support/graphs.hpp"
+#include "support/runs.hpp"
+
+// ExchangeOptions::auto_bits: rows choose their bits.
+
+namespace heliograph {
+namespace {
+
+TrainOptions options_of(ModelKind kind, const std::string& budget, int epochs) {
+  TrainOptions o = test::small_options(3, epochs);
+  o.model.kind = kind;
+  o.model.layers = 3;
+  o.model.hidden = 40;
+  o.model.dropout = 0.5F;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+  o.exchange.auto_bits = budget;
+  return o;
+}
+
+Dataset data_set() { return test::make_small_dataset(300, 16, 5, 3); }
+
+std::int64_t row_bytes(const TrainResult& result) {
+  return result.bytes_per_epoch.halo_forward + result.bytes_per_epoch.halo_backward;
+}
+
+TEST(AutoBits, TakeNoMoreBytesThanTheirBudget) {
+  const Dataset data = data_set();
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::gin, ModelKind::gcnii, ModelKind::appnp}) {
+    for (const ExchangedRows rows : {ExchangedRows::boundary, ExchangedRows::cover}) {
+      for (const char* budget : {"auto", "auto:1.5", "auto:2.7"}) {
+        SCOPED_TRACE(test::name_of(kind) + ", " + budget);
+        TrainOptions o = options_of(kind, budget, 26);
+        o.exchange.rows = rows;
+        const TrainResult chosen = train(data, o);
+        const double mean =
+            std::string(budget) == "auto" ? 1 : std::stod(std::string(budget).substr(5));
+        // What boundary rows take at 1 and 2 bits; parameters, and bits up to a whole byte, aside.
+        o.exchange.auto_bits = "";
+        o.exchange.rows = ExchangedRows::boundary;
+        const auto one = static_cast<double>(row_bytes(train(data, o)));
+        o.exchange.bits_forward = o.exchange.bits_backward = Bits::two;
+        const auto two = static_cast<double>(row_bytes(train(data, o)));
+        EXPECT_LE(static_cast<double>(row_bytes(chosen)), 1.01 * (one + (mean - 1) * (two - one)));
+        // Nothing is saved, or half a bit of 5 columns is no byte.
+        const bool saves = chosen.kept_columns || rows == ExchangedRows::cover;
+        if ((mean == 1 && !saves) || (mean < 2 && kind == ModelKind::appnp)) continue;
+        EXPECT_GT(std::ranges::max(chosen.sites, {}, &ExchangeSite::bits).bits, 1.1);
+      }
+    }
+  }
+}
+
+// The error of the gradients of one step, from the same weights, in the same bytes.
+TEST(AutoBits, AddLessErrorThanUniformBits) {
+  const Dataset data = data_set();
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::sage}) {
+    double errors[2] = {0, 0};
+    for (const bool chosen : {false, true}) {
+      TrainOptions o = options_of(kind, chosen ? "auto" : "", 2);
+      o.verify_every = 2;
+      for (o.seed = 1; o.seed < 9; ++o.seed) {
+        const TrainResult r = train(data, o);
+        const double error = r.epochs[1].verification.value().whole.gradient.relative;
+        errors[chosen ? 1 : 0] += error * error;
+      }
+    }
+    EXPECT_LT(errors[1], 0.75 * errors[0]) << test::name_of(kind);
+  }
+}
+
+TEST(AutoBits, DependOnNeitherThreadsNorBlocks) {
+  const Dataset data = test::make_small_dataset(1100, 12, 4, 3);
+  for (const int staleness : {0, 1}) {
+    TrainOptions o = options_of(ModelKind::sage, "auto:1.5", 4);
+    o.exchange.rows = staleness == 0 ? ExchangedRows::cover : ExchangedRows::boundary;
+    o.exchange.staleness = staleness;
+    o.exchange.stale_sites = "lowest-backward";
+    o.transport.row_blocks = 1;
+    const TrainResult one = train(data, o);
+    o.transport.row_blocks = 3;
+    o.transport.threads_per_rank = 3;
+    test::expect_same_run(one, train(data, o));
+  }
+}
+
+// Bits are chosen anew after epoch 24, by what its rows held, also if the run ends there.
+TEST(AutoBits, AreChosenAnewAndResumed) {
+  const Dataset data = data_set();
+  for (const int staleness : {0, 2}) {
+    TrainOptions o = options_of(ModelKind::gcn, "auto:1.5", 29);
+    o.exchange.staleness = staleness;
+    o.exchange.stale_sites = "all";
+    const TrainResult whole = train(data, o);
+    EXPECT_EQ(whole.epochs[1].lag, 0);
+    EXPECT_EQ(whole.epochs[24].lag, std::min(staleness, 23));
+    EXPECT_EQ(whole.epochs[25].lag, 0);
+    for (const int first : {1, 24, 25, 26}) {
+      SCOPED_TRACE(first);
+      const test::TemporaryDirectory folder;
+      TrainOptions part = o;
+      part.epochs = first;
+      part.checkpoint.folder = folder / "c";
+      part.checkpoint.every = 100;
+      const TrainResult before = train(data, part);
+      if (first == 24) {
+        EXPECT_NE(before.sites[0].bits, whole.sites[0].bits);
+      }
+      part.epochs = o.epochs;
+      part.checkpoint.resume = newest_checkpoint(folder / "c");
+      const TrainResult resumed = train(data, part);
+      test::expect_same_run(whole, resumed);
+      for (std::size_t s = 0; s < whole.sites.size(); ++s) {
+        EXPECT_EQ(whole.sites[s].bits, resumed.sites[s].bits);
+      }
+    }
+  }
+}
+
+TEST(AutoBits, RefuseABudgetBelowTheFewestBits) {
+  const Dataset data = data_set();
+  TrainOptions o = options_of(ModelKind::gcn, "auto:1kB", 2);
+  test::expect_error(ErrorCode::usage, "rows 1000 bytes an epoch, but they take",
+                     [&] { train(data, o); });
+  o.partition.parts = 1;
+  EXPECT_NO_THROW(train(data, o));
+}
+
+}  // namespace
+}  // namespace heliograph
