@@ -58,12 +58,15 @@ def add_command_option(parser):
 
 
 def make_flags(settings):
-    """{"bits": 1, "reproducible": True} -> ["--bits", "1", "--reproducible"]; omits False."""
+    """{"bits": 1, "tf32": True, "precompute": False} -> ["--bits", "1", "--tf32",
+    "--no-precompute"]."""
     flags = []
     for name, value in settings.items():
         if value is True:
             flags.append(f"--{name}")
-        elif value is not False:
+        elif value is False:
+            flags.append(f"--no-{name}")
+        else:
             flags += [f"--{name}", str(value)]
     return flags
 

@@ -19,9 +19,11 @@
 #include "heliograph/io.hpp"
 #include "heliograph/model.hpp"
 #include "heliograph/partition.hpp"
+#include "train/checkpoint/model_file.hpp"
 #include "train/export.hpp"
 #include "train/options/values.hpp"
 #include "train/plan/run_plan.hpp"
+#include "train/run/output_file.hpp"
 #include "train/run/output_path.hpp"
 #include "train/run/run_directory.hpp"
 
@@ -174,15 +176,21 @@ void export_values(const ExportRequest& request, const std::optional<NodeValues>
                    const std::optional<Dataset>& dataset, Progress& progress) {
   const bool headed =
       request.what == Exported::logits && fs::path(request.to).extension() == ".csv";
+  const bool table =
+      request.what == Exported::predictions && fs::path(request.to).extension() == ".csv";
+  std::error_code ignored;
   std::optional<Model> model;
-  if (!kept || headed) model = Model::load(request.from);
+  if (!kept || headed || (table && fs::exists(fs::path(request.from) / kBestFile, ignored))) {
+    model = Model::load(request.from);
+  }
+  if (table && model) require_same_classes(*model, request.from, dataset->class_names);
   std::optional<NodeValues> values = kept;
   if (!values) {
     progress.phase("computing " + choice_name(request.what));
     values = computed_values(*model, *dataset, choice_name(request.what), progress.callback());
   }
   progress.phase("writing " + request.to);
-  if (request.what == Exported::predictions && fs::path(request.to).extension() == ".csv") {
+  if (table) {
     write_prediction_table(request.to, *values, *dataset,
                            make_split(*dataset, request.run.train.split));
   } else {

@@ -104,6 +104,8 @@ void declare(CLI::App& app, const Commands& commands) {
   std::string hint;
   if (const char* answer = foreign_flag_answer(name)) {
     hint = fmt::format(": {}", answer);
+  } else if (std::ranges::find(names, name) != names.end()) {
+    hint = fmt::format("; did you mean --{}?", name);
   } else if (!owners.empty()) {
     hint = fmt::format(": it is a flag of heliograph {}", listed(owners));
   } else if (const std::string near = nearest_spelling(name, names); !near.empty()) {

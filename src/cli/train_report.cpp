@@ -58,7 +58,10 @@ std::string verification_block(const MeanVerification& mean) {
       fmt::format("\nVerified in {}, error relative to the step with exact halo rows:\n",
                   counted(mean.epochs, "epoch")) +
       columns(rows);
-  if (squares == 0) return text + "  every halo row was exact\n";
+  if (squares == 0) {
+    return text + (mean.whole.logits > 0 ? "  the gradients are exact; the logits are not\n"
+                                         : "  every halo row was exact\n");
+  }
   return text +
          fmt::format(
              "  of the exchanges' squared errors, {} is {}, {}; they add up to {} of that of "

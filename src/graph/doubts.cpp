@@ -42,8 +42,13 @@ void warn_of_classes(const Dataset& dataset, const LogCallback& log) {
                     "are numbered from 1, subtract 1 from the labels",
                     dataset.name));
   }
-  if (2 * empty > labels.classes ||
-      (labels.classes >= kManyClasses && labelled < 2 * std::int64_t{labels.classes})) {
+  if (labels.classes > 2 && labels.classes == labelled && empty == 0) {
+    log(LogLevel::warning,
+        fmt::format("'{}': each of the {} labelled nodes has a class of its own: check that the "
+                    "labels are what is to be predicted",
+                    dataset.name, labelled));
+  } else if (2 * empty > labels.classes ||
+             (labels.classes >= kManyClasses && labelled < 2 * std::int64_t{labels.classes})) {
     log(LogLevel::warning,
         fmt::format("'{}': {} classes for {} labelled nodes, and {} classes have no node; the "
                     "largest id, {}, is that of node {}: if an id is wrong, correct it or set "
@@ -69,7 +74,7 @@ void warn_of_one_hot_rows(const Dataset& dataset, const LogCallback& log) {
 
 }  // namespace
 
-void warn_of_doubts(const Dataset& dataset, const LogCallback& log) {
+void warn_of_doubts(const Dataset& dataset, bool learns, const LogCallback& log) {
   if (!log) return;
   if (dataset.graph.entries() == 0) {
     log(LogLevel::warning,
@@ -84,6 +89,7 @@ void warn_of_doubts(const Dataset& dataset, const LogCallback& log) {
                         "features: --ignore-weights gives every edge the weight 1")),
                     dataset.name));
   }
+  if (!learns) return;
   if (dataset.labels.task == Task::multiclass) {
     warn_of_classes(dataset, log);
   } else if (dataset.labels.task == Task::multilabel) {

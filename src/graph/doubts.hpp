@@ -7,7 +7,7 @@ namespace heliograph {
 
 /// Warns of data that are valid, but probably not what the user means: no edges, a single class,
 /// no node of class 0, more classes than the nodes can fill, one-hot rows. The data set must be
-/// valid.
-void warn_of_doubts(const Dataset& dataset, const LogCallback& log);
+/// valid. `learns`: whether its labels are to be learned; of others only the graph matters.
+void warn_of_doubts(const Dataset& dataset, bool learns, const LogCallback& log);
 
 }  // namespace heliograph

@@ -53,11 +53,12 @@ Beginning read_beginning(GraphKind kind, const std::string& dataset_hash,
 
 PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
                        const LogCallback& log, std::int64_t feature_cols, Task task,
-                       std::int32_t classes) {
+                       std::int32_t classes, const std::vector<std::string>& class_names) {
   if (!beginning.weights) return {};
   if (!beginning.resumed) {
     const Model& weights = *beginning.weights;
     require_fit(weights, options.init_from.string(), feature_cols, task, classes);
+    require_same_classes(weights, options.init_from.string(), class_names);
     TrainOptions trained, wanted = options;
     trained.model = weights.options;
     trained.normalize = weights.normalize;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "heliograph/log.hpp"
 #include "heliograph/model.hpp"
@@ -28,6 +29,6 @@ Beginning read_beginning(GraphKind kind, const std::string& dataset_hash,
 /// Throws Error(mismatch) if they do not fit the data set.
 PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
                        const LogCallback& log, std::int64_t feature_cols, Task task,
-                       std::int32_t classes);
+                       std::int32_t classes, const std::vector<std::string>& class_names);
 
 }  // namespace heliograph

@@ -135,7 +135,10 @@ EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& opti
 EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
                           const LogCallback& log) {
   const std::string unscored = why_unscored(dataset, options);
-  if (unscored.empty()) return evaluate_split(dataset, options, model, log);
+  if (unscored.empty()) {
+    const std::string origin = fmt::format("{} on '{}'", kOrigin, dataset.name);
+    return evaluate_split(with_classes_of(model, origin, dataset), options, model, log);
+  }
   TrainOptions o = options;
   o.split = GivenSplit();
   EvaluationResult result = evaluate_split(with_any_targets(dataset, model), o, model, log);
@@ -151,6 +154,7 @@ EvaluationResult evaluate_shards(const std::filesystem::path& directory,
     auto plan = std::make_unique<const ShardPlan>(directory, of_model, std::move(purpose));
     const RunFacts& facts = plan->facts();
     require_fit(model, kOrigin, facts.feature_cols, facts.task, facts.classes);
+    require_same_classes(model, kOrigin, facts.class_names);
     require_graph(model, facts.graph_kind());
     if (plan->options().normalize != model.normalize) {
       throw_error(ErrorCode::mismatch,

@@ -461,7 +461,7 @@ TrainResult train(const Dataset& dataset, const TrainOptions& options,
     return std::make_unique<const DatasetPlan>(
         dataset, options, callbacks.log,
         purpose_of(beginning, options, callbacks.log, dataset.features.cols, dataset.labels.task,
-                   dataset.labels.classes));
+                   dataset.labels.classes, dataset.class_names));
   });
 }
 
@@ -473,7 +473,7 @@ TrainResult train_shards(const std::filesystem::path& directory, const TrainOpti
     const RunFacts& facts = shards->facts();
     beginning = read_beginning(facts.graph_kind(), shards->dataset_hash(), shards->options());
     shards->use(purpose_of(beginning, shards->options(), callbacks.log, facts.feature_cols,
-                           facts.task, facts.classes));
+                           facts.task, facts.classes, facts.class_names));
     return shards;
   });
 }

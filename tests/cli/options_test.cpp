@@ -378,6 +378,9 @@ TEST(Validate, RefusesDefaultsThatAreGivenWhereTheyHaveNoMeaning) {
   refused(options, "teleport", "teleport is for model appnp, not sage");
   refused(options, "theta", "theta is for model gcnii, not sage");
   refused(options, "alpha", "alpha is for model gcnii, not sage");
+  options.model.kind = ModelKind::appnp;
+  refused(options, "alpha", "not appnp, which has --teleport");
+  options.model.kind = ModelKind::sage;
   refused(options, "step-size", "step-size needs schedule step");
   refused(options, "step-gamma", "step-gamma needs schedule step");
   options.model.kind = ModelKind::gat;

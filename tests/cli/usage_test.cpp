@@ -82,6 +82,9 @@ TEST(Usage, UnknownNamesComeWithTheNearest) {
   expect_refusal({"trian"}, 2, "\"train\"");
   expect_refusal({"train", "--epocs", "3"}, 2, "--epochs");
   expect_refusal({"train", "--hiden=3"}, 2, "--hidden");
+  expect_refusal({"train", "-epochs", "1"}, 2, "unknown flag -epochs; did you mean --epochs?");
+  expect_refusal({"eval", "---checkpoint", "x"}, 2, "did you mean --checkpoint?");
+  expect_refusal({"train", "--metric", "micro-f1"}, 2, "the nearest is f1");
   expect_refusal({"import", "--ouut", "x"}, 2, "--out");
   expect_refusal({"generate", "--homophilly", "1"}, 2, "--homophily");
   expect_refusal({"generate", "--preset", "redit", "--out", "x"}, 2, "reddit");

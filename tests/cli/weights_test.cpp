@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,6 +105,59 @@ TEST_F(WeightsTest, EvalWithoutLabelsOrSplitGivesEverythingButScores) {
           << name << file;
     }
   }
+}
+
+// Classes of texts are numbered in their order, so another data set may number them otherwise.
+TEST_F(WeightsTest, ClassesAreMatchedByName) {
+  const auto write = [&](const std::string& name, const std::vector<std::string>& kinds) {
+    std::string edges = "id_1,id_2\n", features = "{", targets = "id,target\n";
+    for (int v = 0; v < 60; ++v) {
+      const auto kind = static_cast<std::size_t>(v / 20);
+      edges += fmt::format("{},{}\n", v, v / 20 * 20 + (v + 1) % 20);
+      features += fmt::format("{}\"{}\": [{}]", v == 0 ? "" : ", ", v, v % 7 == 0 ? 3 : kind);
+      targets += fmt::format("{},{}\n", v, kinds[kind]);
+    }
+    fs::create_directory(folder_ / name);
+    test::write_text(folder_ / name / "edges.csv", edges);
+    test::write_text(folder_ / name / "features.json", features + "}");
+    test::write_text(folder_ / name / "target.csv", targets);
+    return path(name);
+  };
+  const std::string split = "random:60/20/20";
+  const std::string fruit = write("fruit", {"apple", "berry", "cherry"});
+  auto outcome = run_command(test::train_arguments(
+      fruit, 9, {"--split", split, "--metric", "accuracy", "--out", path("run")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto eval = [&](const std::string& data) {
+    return run_command({"eval", "--checkpoint", path("run"), "--data", data, "--out",
+                        path(fs::path(data).filename().string() + "-scores")});
+  };
+  ASSERT_EQ(eval(fruit).code, 0);
+  const auto scores = read_json(folder_ / "fruit-scores" / "eval.json");
+  // Of the classes that the model knows, these nodes have others.
+  const std::string swapped = write("swapped", {"berry", "berry", "cherry"});
+  outcome = eval(swapped);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("warning")));
+  EXPECT_LE(read_json(folder_ / "swapped-scores" / "eval.json").at("train_metric"),
+            scores.at("train_metric"));
+  const std::string other = write("other", {"berry", "cherry", "zebra"});
+  outcome = eval(other);
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, HasSubstr("the data set has class 'zebra', which the model lacks"));
+  outcome =
+      run_command(test::train_arguments(other, 1, {"--split", split, "--init-from", path("run")}));
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("class 0 is 'apple' to the model and 'berry' in the data set"));
+  const std::string renamed = write("renamed", {"apple", "berry", "zebra"});
+  outcome = run_command({"export", "--run", path("run"), "--data", renamed, "--what", "predictions",
+                         "--to", path("p.csv")});
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, HasSubstr("class 2 is 'cherry' to the model and 'zebra' in the"));
+  outcome = eval(write("unlabelled", {"", "nan", "NA"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("none: 'unlabelled' has no labels"));
 }
 
 TEST_F(WeightsTest, EvalLeavesNoScoresOfTheEvaluationThatItReplaces) {

@@ -171,8 +171,8 @@ class Tables(unittest.TestCase):
         self.assertIsNone(tables.t_interval([0.1 + 0.2, 0.3, 0.3]))
 
     def test_flags(self):
-        self.assertEqual(command.make_flags({"bits": 1, "reproducible": True, "quiet": False}),
-                         ["--bits", "1", "--reproducible"])
+        self.assertEqual(command.make_flags({"bits": 1, "reproducible": True, "precompute": False}),
+                         ["--bits", "1", "--reproducible", "--no-precompute"])
 
 
 class ChooseLink(unittest.TestCase):

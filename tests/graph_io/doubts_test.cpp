@@ -14,7 +14,7 @@ std::string doubts(Labels labels) {
   dataset.labels = std::move(labels);
   dataset.graph.offsets = std::vector<std::int64_t>{0, 1, 2};
   std::string lines;
-  warn_of_doubts(dataset, [&](LogLevel level, std::string_view text) {
+  warn_of_doubts(dataset, true, [&](LogLevel level, std::string_view text) {
     EXPECT_EQ(level, LogLevel::warning);
     lines.append(text).append("\n");
   });
@@ -70,7 +70,8 @@ TEST(Doubts, AStrayIdIsNamed) {
 TEST(Doubts, AClassForEachNode) {
   std::vector<std::int32_t> class_of;
   for (int v = 0; v < 50; ++v) class_of.push_back(v);
-  expect_doubt(doubts_of_classes(class_of, 50), "50 classes for 50 labelled nodes");
+  expect_doubt(doubts_of_classes(class_of, 50),
+               "each of the 50 labelled nodes has a class of its own");
 }
 
 TEST(Doubts, OnlyWeightsOfZero) {
@@ -82,11 +83,11 @@ TEST(Doubts, OnlyWeightsOfZero) {
                    std::vector<float>{0, 0}};
   std::string lines;
   const auto log = [&](LogLevel, std::string_view text) { lines += text; };
-  warn_of_doubts(dataset, log);
+  warn_of_doubts(dataset, true, log);
   expect_doubt(lines, "'void': every edge has the weight 0");
   dataset.graph.edge_weights = std::vector<float>{0, 1};
   lines.clear();
-  warn_of_doubts(dataset, log);
+  warn_of_doubts(dataset, true, log);
   EXPECT_EQ(lines, "");
 }
 
@@ -97,7 +98,7 @@ TEST(Doubts, NoEdges) {
   dataset.labels.class_of = std::vector<std::int32_t>{0, 0};
   std::string lines;
   const auto log = [&](LogLevel, std::string_view text) { lines += text; };
-  warn_of_doubts(dataset, log);
+  warn_of_doubts(dataset, true, log);
   expect_doubt(lines, "'lone': the graph has no edges");
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/io/published.hpp"
+#include "graph/validate.hpp"
 #include "graph_io/reader_checks.hpp"
 #include "support/expect_error.hpp"
 
@@ -46,6 +47,20 @@ TEST_F(PublishedForms, GraphSaintIsReadWithoutWeights) {
   EXPECT_EQ(flags.classes, 2);
   EXPECT_THAT(list(flags.labelled), ::testing::ElementsAre(1, 1, 1, 0, 1, 1));
   EXPECT_THAT(list(flags.indicators), ::testing::ElementsAre(1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0));
+}
+
+// As `eval` reads data without labels, whose nodes can have no role.
+TEST_F(PublishedForms, RolesMayNameNodesWithoutLabels) {
+  WRITE_FIXTURE_OR_SKIP("graphsaint");
+  test::write_text(folder_ / "class_map.json",
+                   R"({"0": -1, "1": -1, "2": -1, "3": -1, "4": -1, "5": -1})");
+  ImportOptions options;
+  options.requires_labels = false;
+  const Dataset dataset = load_dataset(folder_, options);
+  EXPECT_TRUE(dataset.splits.empty());
+  EXPECT_FALSE(any_labelled(dataset.labels));
+  test::expect_error(ErrorCode::bad_input, "no node of the data set has a label",
+                     [&] { load_dataset(folder_); });
 }
 
 TEST_F(PublishedForms, GraphSaintIsRefusedByName) {

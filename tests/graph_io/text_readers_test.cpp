@@ -378,6 +378,10 @@ TEST_F(MusaeTest, MissingTargetsAreUnlabelled) {
   EXPECT_THAT(list(load_dataset(folder_, options).labels.values),
               ElementsAre(IsNan(), -1, IsNan()));
   refused("no node has a target");
+  options = {};
+  options.requires_labels = false;
+  write_text(folder_ / "target.csv", "id,target\n0,NA\n1,\n2,nan\n");
+  EXPECT_THAT(list(load_dataset(folder_, options).labels.class_of), ElementsAre(-1, -1, -1));
 }
 
 TEST_F(MusaeTest, OtherGraphsHaveOtherNamesAndTargets) {

@@ -149,7 +149,7 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     if (!dataset.labels.has_label(v)) ++filled.unlabelled;
   }
-  warn_of_doubts(dataset, options.log);
+  warn_of_doubts(dataset, options.requires_labels, options.log);
   if (options.log) {
     options.log(
         LogLevel::info,

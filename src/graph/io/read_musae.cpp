@@ -104,13 +104,14 @@ std::optional<double> whole_number(const std::string& text) {
 
 /// Classes are the distinct values, whole numbers in their order and other values in that of their
 /// text. A missing value is unlabelled, and so is -1 among whole numbers.
-void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) {
+void fill_classes(const Column& column, const fs::path& file, bool requires_labels,
+                  Dataset& dataset) {
   std::set<std::string> distinct(column.values.begin(), column.values.end());
   std::erase_if(distinct, is_missing);
   const bool numbers = std::ranges::all_of(
       distinct, [](const auto& name) { return whole_number(name).has_value(); });
   if (numbers) std::erase_if(distinct, [](const auto& name) { return whole_number(name) == -1; });
-  if (distinct.empty()) refuse_text(file, "no node has a {}", column.name);
+  if (distinct.empty() && requires_labels) refuse_text(file, "no node has a {}", column.name);
   if (static_cast<std::int64_t>(distinct.size()) > kMaxClasses) {
     refuse_text(file, "{} has {} distinct values; a data set has at most {} classes{}", column.name,
                 distinct.size(), kMaxClasses, spell_options("; --regression predicts numbers"));
@@ -125,7 +126,7 @@ void fill_classes(const Column& column, const fs::path& file, Dataset& dataset) 
     const auto id = ids.find(column.values[v]);
     if (id != ids.end()) class_of[v] = id->second;
   }
-  dataset.labels.classes = static_cast<std::int32_t>(names.size());
+  dataset.labels.classes = std::max(1, static_cast<std::int32_t>(names.size()));
   dataset.labels.class_of = std::move(class_of);
 }
 
@@ -228,7 +229,7 @@ Dataset read_musae(const fs::path& directory, const ImportOptions& options, Impo
   if (options.regression) {
     dataset.labels = numbers_of(column, target);
   } else {
-    fill_classes(column, target, dataset);
+    fill_classes(column, target, options.requires_labels, dataset);
   }
   dataset.features = read_words(features, nodes);
   dataset.graph = build_graph(nodes.rows, read_edge_file(edges, {}, nodes, options, 2),

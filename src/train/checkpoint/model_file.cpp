@@ -175,6 +175,47 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
   }
 }
 
+void require_same_classes(const Model& model, const std::string& origin,
+                          const std::vector<std::string>& names) {
+  const std::vector<std::string>& known = model.class_names;
+  if (known.empty() || names.empty() || known == names) return;
+  const auto [theirs, ours] = std::ranges::mismatch(known, names);
+  if (theirs == known.end() || ours == names.end()) {
+    throw_error(ErrorCode::mismatch, "{}: the model predicts {}; the data set has {}", origin,
+                counted(model.classes, "class"), names.size());
+  }
+  throw_error(ErrorCode::mismatch, "{}: class {} is '{}' to the model and '{}' in the data set",
+              origin, theirs - known.begin(), *theirs, *ours);
+}
+
+Dataset with_classes_of(const Model& model, const std::string& origin, Dataset dataset) {
+  const std::vector<std::string>& known = model.class_names;
+  if (known.empty() || dataset.class_names.empty() || known == dataset.class_names ||
+      model.task != Task::multiclass || dataset.labels.task != Task::multiclass) {
+    require_same_classes(model, origin, dataset.class_names);
+    return dataset;
+  }
+  std::vector<std::int32_t> ids;
+  for (const std::string& name : dataset.class_names) {
+    const auto found = std::ranges::find(known, name);
+    if (found == known.end()) {
+      throw_error(ErrorCode::mismatch, "{}: the data set has class '{}', which the model lacks",
+                  origin, name);
+    }
+    ids.push_back(static_cast<std::int32_t>(found - known.begin()));
+  }
+  std::vector<std::int32_t> class_of(dataset.labels.class_of.begin(),
+                                     dataset.labels.class_of.end());
+  for (std::int32_t& c : class_of) {
+    // Labels are only checked later.
+    if (c >= 0 && c < std::ssize(ids)) c = ids[static_cast<std::size_t>(c)];
+  }
+  dataset.labels.class_of = std::move(class_of);
+  dataset.labels.classes = model.classes;
+  dataset.class_names = known;
+  return dataset;
+}
+
 std::string why_other_graph(const Model& model, GraphKind kind) {
   if (!model.graph) return {};
   if (attends(model.options)) kind.weighted = model.graph->weighted;  // Attention ignores weights.

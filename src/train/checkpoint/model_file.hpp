@@ -26,6 +26,15 @@ Model read_model(const std::filesystem::path& file, const FileRecord* record);
 void require_fit(const Model& model, const std::string& origin, std::int64_t feature_cols,
                  Task task, std::int32_t classes);
 
+/// Throws Error(mismatch) that names `origin` and the first class whose name differs, if both the
+/// model and the data set name their classes.
+void require_same_classes(const Model& model, const std::string& origin,
+                          const std::vector<std::string>& names);
+
+/// The data set with its classes numbered as the model's, if both name them and nodes have one
+/// class each. Throws Error(mismatch) as require_same_classes if the model lacks a class.
+Dataset with_classes_of(const Model& model, const std::string& origin, Dataset dataset);
+
 /// A sentence that says how the graph that the model was trained on differs from one of this kind,
 /// and what to do; empty if it does not, if the model does not know, or if only edge weights differ
 /// that the model ignores.

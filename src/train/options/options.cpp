@@ -93,8 +93,10 @@ void validate_composition(const ModelOptions& model, const GivenOption& given) {
     if (!asked || option.fits(kind)) continue;
     std::vector<std::string> names;
     for (const ModelKind k : option.kinds) names.push_back(choice_name(k));
-    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}", option.name, listed(names),
-                choice_name(kind));
+    // APPNP's paper and other libraries call it alpha.
+    const bool teleports = kind == ModelKind::appnp && std::string_view(option.name) == "alpha";
+    throw_error(ErrorCode::usage, "--{} is for --model {}, not {}{}", option.name, listed(names),
+                choice_name(kind), teleports ? ", which has --teleport" : "");
   }
   const bool only_logits = model.layers == 1 && averages_logits(model);
   if (attends(model) && model.concat_heads && !only_logits && model.hidden % model.heads != 0) {

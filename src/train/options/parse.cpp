@@ -21,7 +21,8 @@ bool parses_whole(const std::string& text, Value& value) {
 
 /// What other programs call a choice, and its name here.
 constexpr std::pair<const char*, const char*> kOtherNames[] = {
-    {"gpu", "cuda"}, {"gloo", "tcp"}, {"float32", "fp32"}, {"bfloat16", "bf16"}};
+    {"gpu", "cuda"},      {"gloo", "tcp"},    {"float32", "fp32"},
+    {"bfloat16", "bf16"}, {"micro-f1", "f1"}, {"f1-micro", "f1"}};
 
 std::string nearest_choice(const std::string& text, const std::vector<std::string>& choices) {
   for (const auto& [other, choice] : kOtherNames) {

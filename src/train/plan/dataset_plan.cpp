@@ -59,7 +59,7 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
                          const LogCallback& log, PlanPurpose purpose)
     : RunPlan(options, std::move(purpose)), dataset_(dataset), checks_memory_(purpose_.training) {
   resolve();
-  if (purpose_.training) warn_of_doubts(dataset, log);
+  if (purpose_.training) warn_of_doubts(dataset, true, log);
   // More parts than nodes are refused when the graph is cut.
   if (options.partition.parts <= dataset.graph.nodes) check_memory(std::nullopt);
   index(make_partition(dataset.graph, cut_of(options), log, &split_));
