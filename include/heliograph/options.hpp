@@ -141,7 +141,8 @@ struct ExchangeOptions {
   bool kept_columns = false;
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
-  /// If not empty, each row has 1, 2 or 4 bits, at least those of its direction: more where the
+  /// If not empty, each row has 1, 2 or 4 bits, at least those of its direction (which must be at
+  /// most 4): more where the
   /// rounding of the row adds more to errors of sums. They are chosen after epochs 0, 24, 49, ...
   /// so that rows take no more bytes than "auto": boundary rows with all columns at the fewest
   /// bits; "auto:B": at B bits a value, from 1 to 4; "auto:SIZE": SIZE bytes an epoch over all

@@ -165,7 +165,7 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
         "{} with --staleness {}{} often lose much of their score: compare with --staleness 0, or "
         "try --stale-sites lowest-backward",
         chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
-  } else if (parts > 1 && bits == 1 && exchanges >= 6) {
+  } else if (parts > 1 && bits == 1 && exchange.auto_bits.empty() && exchanges >= 6) {
     lines.push_back(fmt::format(
         "{} at 1 bit can lose score on some graphs: compare with --bits 2 or more", chain));
   }

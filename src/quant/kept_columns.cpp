@@ -19,6 +19,8 @@ KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64
       starts_(std::move(starts)),
       epochs_(epochs),
       device_(device),
+      use_(use),
+      account_(account),
       node_bytes_(use, device.on_host() ? account : nullptr),
       placed_nodes_(nodes_, device, use, account),
       placed_starts_(starts_, device, use, account),
@@ -27,6 +29,7 @@ KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64
   m_.cols = cols;
   m_.format = format;
   const auto slots = static_cast<std::size_t>(epochs);
+  whole_.assign(slots, false);
   node_bytes_.set(static_cast<std::int64_t>(nodes_.size() * sizeof(std::int64_t)));
   masks_ = Buffer(slots * nodes_.size() * static_cast<std::size_t>(m_.words()) * 8, use, account);
   offsets_ = Buffer(slots * (nodes_.size() + 1) * 8, use, account);
@@ -42,14 +45,19 @@ ColumnMasks KeptColumns::masks_of(std::int64_t epoch) const {
   return m;
 }
 
-void KeptColumns::set_bits(std::vector<std::uint8_t> bits) {
-  bits_ = std::move(bits);
-  m_.row_bits = bits_.data();
+void KeptColumns::set_bits(std::span<const std::uint8_t> bits) {
+  if (bits_.size() == 0) bits_ = Buffer(bits.size(), use_, account_);
+  device_.upload(bits_.data(), bits.data(), bits.size());
+  m_.row_bits = bits_.as<std::uint8_t>().data();
+  whole_.assign(whole_.size(), false);
 }
 
 void KeptColumns::draw(std::int64_t epoch, std::uint32_t threshold, std::uint64_t stream) {
   const auto rows = static_cast<std::int64_t>(nodes_.size());
   const ColumnMasks m = masks_of(epoch);
+  // Without dropout, masks change with the bits alone.
+  if (threshold == 0 && whole_[slot(epoch)]) return;
+  whole_[slot(epoch)] = threshold == 0;
   if (device_.queue() != nullptr) {
     return cuda::draw_columns(
         *device_.queue(), m, threshold, stream, rows, placed_starts_.data(),

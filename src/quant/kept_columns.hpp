@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/buffer.hpp"
@@ -26,9 +27,8 @@ class KeptColumns {
   KeptColumns(const KeptColumns&) = delete;
   KeptColumns& operator=(const KeptColumns&) = delete;
 
-  /// Gives each row's codes the lowest `bits[row]` bits of the format, from the next `draw` on. The
-  /// host must compute.
-  void set_bits(std::vector<std::uint8_t> bits);
+  /// Gives each row's codes the lowest `bits[row]` bits of the format, from the next `draw` on.
+  void set_bits(std::span<const std::uint8_t> bits);
 
   /// Draws the masks of an epoch: a column is dropped if its noise16() with the row's key in
   /// `stream`, a stream_key(), is below `threshold`.
@@ -53,14 +53,17 @@ class KeptColumns {
   ColumnMasks masks_of(std::int64_t epoch) const;
 
   std::vector<std::int64_t> nodes_, starts_;
-  std::vector<std::uint8_t> bits_;
   int epochs_;
   Device& device_;
+  MemoryUse use_;
+  MemoryAccount* account_;
   CountedBytes node_bytes_;
   Placed<std::int64_t> placed_nodes_, placed_starts_;
   MemoryAccount page_locked_;
   Buffer masks_, offsets_;
-  Buffer start_offsets_;  ///< On a CUDA device: the offsets of `starts`, in page-locked memory.
+  Buffer bits_;              ///< Empty until `set_bits`.
+  std::vector<bool> whole_;  ///< Whether the last masks of a slot kept all columns at these bits.
+  Buffer start_offsets_;     ///< On a CUDA device: the offsets of `starts`, in page-locked memory.
   ColumnMasks m_;
 };
 

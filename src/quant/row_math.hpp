@@ -81,8 +81,9 @@ HELIOGRAPH_HOST_DEVICE inline bool rounds_up(float fraction, std::uint32_t noise
   return fraction > std::bit_cast<float>(0x43000000U | noise) - 0x1.fffffep6F;
 }
 
-/// Stochastically rounded code of a finite x >= minimum. Values within step * 2^-17 of a
-/// representable one never move; 8 bits divide, as a product with 1 / step is not accurate enough.
+/// Stochastically rounded code, in the layout of `bits` bits, of a finite x >= minimum. Values
+/// within step * 2^-17 of a representable one never move; 8 bits divide, as a product with 1 / step
+/// is not accurate enough.
 HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeParameters& p,
                                                             int bits, std::uint32_t noise) {
   const float above = x - p.minimum;  // 0 where the step is
@@ -95,7 +96,7 @@ HELIOGRAPH_HOST_DEVICE inline std::uint32_t stochastic_code(float x, const CodeP
   if (bits == 1) return rounds_up(t, noise) ? 1U : 0U;
   const auto whole = static_cast<std::uint32_t>(t);
   const bool up = rounds_up(t - static_cast<float>(whole), noise);
-  return std::min(whole + (up ? 1U : 0U), max_code(bits));
+  return std::min(whole + (up ? 1U : 0U), p.top);
 }
 
 /// A finite x rounded stochastically to one of its two neighbours in bf16, never to infinity.

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -26,31 +25,50 @@ struct SumScales {
 class BitChooser {
  public:
   /// `sites`: those of the model; the bits of rows of those that vary are chosen. The communicator
-  /// must outlive the object. Collective. Throws Error: usage (rows take more bytes than the budget
-  /// at the fewest bits), peer_lost.
+  /// must outlive the object. Collective. Throws Error: usage (rows take more bytes than the given
+  /// budget at the fewest bits), peer_lost.
   BitChooser(Communicator& comm, const Shard& shard, const ExchangePolicy& policy,
              std::span<const Site> sites, const SumScales& scales, MemoryAccount* account);
 
-  /// Returns the bits of each site's inner rows, none for a site that does not vary.
-  /// `squared_ranges`: of each site's inner rows, likewise. Collective. Throws Error: peer_lost.
-  std::vector<std::vector<std::uint8_t>> choose(std::span<const std::vector<float>> squared_ranges);
+  /// Whether the budget has more bytes than rows take at the fewest bits.
+  bool spends() const { return budget_ > fewest_bytes_; }
+
+  /// Returns the bits of each site's inner rows, none for a site that does not vary. `ranges`: of
+  /// each site's inner rows, likewise. Collective. Throws Error: peer_lost.
+  std::vector<std::vector<std::uint8_t>> choose(std::span<const std::vector<float>> ranges);
 
  private:
-  struct SiteRows {
-    int site = 0;       ///< Its id.
-    int errors = 0;     ///< The id of the site to which its sums are added.
-    double weight = 1;  ///< How much the site's errors count.
-    /// The bits that rows may have, and the mean bytes of a row.
-    std::vector<std::pair<std::uint8_t, double>> bytes;
-    std::vector<float> weights;        ///< w of each inner row.
+  /// How the sums of all ranks read the inner rows that a plan sends.
+  struct Readers {
+    const HaloPlan* plan;
+    Direction direction;
+    std::vector<double> weights;       ///< w of each inner row.
     std::vector<std::int32_t> copies;  ///< How many ranks receive each inner row.
   };
+  /// More bits of a row pay where its error for each copy exceeds the price of a byte times
+  /// `threshold`.
+  struct Step {
+    double threshold;
+    std::uint8_t bits;
+    double bytes;  ///< Mean bytes of a row with these bits.
+  };
+  struct SiteRows {
+    int site = 0;       ///< Its id.
+    int errors = 0;     ///< The id of the site to whose sums its errors are added.
+    double weight = 1;  ///< How much the site's errors count.
+    std::size_t readers = 0;
+    std::vector<Step> steps;  ///< The first is that of the fewest bits, with the threshold 0.
+  };
+  std::size_t find_readers(const Site& site, const HaloPlan& plan, const Csr& entries,
+                           std::span<const float> scale);
   void add(std::span<double> sums);
 
   Communicator& comm_;
   std::size_t sites_;
+  std::vector<Readers> readers_;
   std::vector<SiteRows> rows_;
-  double budget_ = 0;  ///< Bytes of rows that vary, of all ranks in an epoch.
+  /// Bytes of rows that vary, of all ranks in an epoch: those that they may take, and least.
+  double budget_ = 0, fewest_bytes_ = 0;
   CountedBytes bytes_;
 };
 

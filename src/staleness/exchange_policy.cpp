@@ -85,18 +85,34 @@ double ExchangePolicy::mean_row_bytes(const Site& site, int bits) const {
   RowFormat of = format(site);
   of.bits = bits;
   if (!keeps_columns(site)) return static_cast<double>(of.row_bytes(site.cols));
-  // The number of kept columns is binomially distributed.
+  // The number of kept columns is binomially distributed, with the probability of none first.
   const double dropped = site.dropped.threshold / 65536.0;
   const auto cols = static_cast<double>(site.cols);
-  double mean = 0;
-  for (std::int64_t kept = dropped < 1 ? 1 : site.cols + 1; kept <= site.cols; ++kept) {
+  double mean = 0, logarithm = cols * std::log(dropped);
+  for (std::int64_t kept = 1; kept <= site.cols && dropped < 1; ++kept) {
     const auto k = static_cast<double>(kept);
-    const double logarithm = std::lgamma(cols + 1) - std::lgamma(k + 1) -
-                             std::lgamma(cols - k + 1) + k * std::log1p(-dropped) +
-                             (cols - k) * std::log(dropped);
+    logarithm += std::log((cols - k + 1) / k * (1 - dropped) / dropped);
     mean += std::exp(logarithm) * static_cast<double>((kept * of.bits + 7) / 8);
   }
   return static_cast<double>(of.parameter_bytes()) + mean;
+}
+
+double ExchangePolicy::budget_row_bytes(const Site& site) const {
+  RowFormat format = this->format(site);
+  const auto at = [&](int bits) {
+    format.bits = bits;
+    return static_cast<double>(format.row_bytes(site.cols));
+  };
+  int below = fewest_bits(site);
+  if (!budget_ || !varies(site) || budget_->mean_bits <= below) return at(below);
+  // Rows end with a whole byte, so bytes do not grow evenly with bits.
+  while (2 * below < budget_->mean_bits) below *= 2;
+  return at(below) + (budget_->mean_bits / below - 1) * (at(2 * below) - at(below));
+}
+
+double ExchangePolicy::mean_row_bytes(const Site& site) const {
+  const bool chosen = varies(site) && budget_->mean_bits > fewest_bits(site);
+  return chosen ? budget_row_bytes(site) : mean_row_bytes(site, fewest_bits(site));
 }
 
 std::int64_t ExchangePolicy::kept_slots(const Site& site) const {

@@ -70,7 +70,7 @@ class ExchangePolicy {
   /// Whether a site sends only the columns of a row that its dropout keeps. Late partial sums of
   /// gradients are cut by the mask of the epoch that uses them, which their sender does not know.
   bool keeps_columns(const Site& site) const {
-    return (options_.kept_columns || budget_) && site.dropped.threshold != 0 &&
+    return options_.kept_columns && site.dropped.threshold != 0 &&
            (site.direction == Direction::forward || !late(site));
   }
   /// Whether any of the sites does.
@@ -82,8 +82,11 @@ class ExchangePolicy {
   /// The mean number of bytes that a row of the site takes at so many bits; less if it sends kept
   /// columns only.
   double mean_row_bytes(const Site& site, int bits) const;
-  /// Likewise at the fewest bits.
-  double mean_row_bytes(const Site& site) const { return mean_row_bytes(site, fewest_bits(site)); }
+  /// Likewise at the site's bits. Where rows choose, at those of the budget if it gives bits, and
+  /// otherwise at the fewest.
+  double mean_row_bytes(const Site& site) const;
+  /// The bytes that a row with all columns may take in the mean, at the bits of the budget.
+  double budget_row_bytes(const Site& site) const;
 
  private:
   RowFormat format(const Site& site) const;

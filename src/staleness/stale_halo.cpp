@@ -6,7 +6,7 @@ namespace heliograph {
 
 StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
                      std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
-                     MemoryAccount* account, const SumScales& scales)
+                     MemoryAccount* account, const SumScales* scales)
     : comm_(comm),
       shard_(shard),
       policy_(policy),
@@ -73,9 +73,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       add_slot(shared_slots_, most_sent[kind], most_received[kind]);
     }
   }
-  if (policy.budget() && comm.size() > 1) {
-    bit_chooser_.emplace(comm, shard.shard(), policy_, sites, scales, account);
-    squared_ranges_.resize(sites.size());
+  if (policy.budget() && scales != nullptr && comm.size() > 1) {
+    bit_chooser_.emplace(comm, shard.shard(), policy_, sites, *scales, account);
+    if (!bit_chooser_->spends()) bit_chooser_.reset();
+    ranges_.resize(sites.size());
   }
   std::int64_t bytes = 0;
   for (const PlanSchedule& made : send_schedules_) bytes += made.schedule->bytes();
@@ -92,7 +93,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   std::size_t exchanges = sites.size();
   for (const SiteHalo& h : site_halos_) exchanges += h.ring.size();
   // A peer gets as many messages an exchange as there are pieces.
-  comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_) + (bit_chooser_ ? 1 : 0));
+  comm_.expect_messages(exchanges * static_cast<std::size_t>(pieces_));
 }
 
 void StaleHalo::begin_epoch(Clock clock) {
@@ -136,14 +137,15 @@ void StaleHalo::offer(const Site& site, RowRange rows) {
   if (!bit_chooser_ || !policy_.chooses(clock_) || !policy_.varies(site)) return;
   // Later exchanges overwrite the rows.
   if (rows.end == exchange.plan().inner_rows) {
-    squared_ranges_[static_cast<std::size_t>(site.id)] = exchange.squared_ranges();
+    ranges_[static_cast<std::size_t>(site.id)] = exchange.ranges();
   }
 }
 
 void StaleHalo::end_epoch() {
   if (!bit_chooser_ || !policy_.chooses(clock_)) return;
-  release();
-  std::vector<std::vector<std::uint8_t>> chosen = bit_chooser_->choose(squared_ranges_);
+  const PhaseTimer timer(times_.encode);
+  std::vector<std::vector<std::uint8_t>> chosen = bit_chooser_->choose(ranges_);
+  for (std::vector<float>& ranges : ranges_) ranges = {};
   for (SiteHalo& h : site_halos_) {
     const Site& site = h.exchange->site();
     if (!policy_.varies(site)) continue;

@@ -27,10 +27,10 @@ class StaleHalo final : public Halo {
   /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
   /// are copied; the other arguments must outlive the object. The rows for a peer travel in up to
   /// `pieces` messages, as many on every rank; 1 if the device is not the host. `scales`: of the
-  /// sums that read the halo, if rows choose their bits.
+  /// sums that read the halo; null if rows keep the bits that `set_bits` gives them.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
             std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
-            MemoryAccount* account, const SumScales& scales = {});
+            MemoryAccount* account, const SumScales* scales = nullptr);
 
   /// Begins an epoch. Call it before the passes of each epoch, with ascending epochs; passes that
   /// are to be made again begin the same epoch again. In a synchronous epoch it first waits for all
@@ -63,6 +63,8 @@ class StaleHalo final : public Halo {
 
   KeptRows kept(const Site& site, std::int64_t epoch) override;
 
+  /// Whether rows have other bits than the fewest, from the second epoch on.
+  bool chooses_bits() const { return bit_chooser_.has_value(); }
   /// Ends an epoch whose passes are done: if it chooses bits, chooses those of later epochs' rows.
   /// Collective. Throws Error: peer_lost.
   void end_epoch();
@@ -179,9 +181,8 @@ class StaleHalo final : public Halo {
   std::deque<HaloSlot> shared_slots_;
   std::vector<SiteHalo> site_halos_;
   std::optional<BitChooser> bit_chooser_;
-  /// By site, of the rows of an epoch that chooses bits.
-  std::vector<std::vector<float>> squared_ranges_;
-  std::vector<int> opened_;  ///< The sites of this epoch's exchanges, in order.
+  std::vector<std::vector<float>> ranges_;  ///< By site, in an epoch that chooses bits.
+  std::vector<int> opened_;                 ///< The sites of this epoch's exchanges, in order.
   Clock clock_;
   int turn_ = 0;                 ///< Of the last exchange of rows.
   int last_site_ = -1;           ///< The site that sends last in an epoch.

@@ -82,6 +82,7 @@ class RankRun {
     if (is_root() && callbacks.log && comm.size() > 1) {
       warn_of_narrow_rows();
       tell_of_kept_columns();
+      warn_of_idle_budget();
     }
   }
 
@@ -201,7 +202,7 @@ class RankRun {
       const std::size_t at = 2 * result.sites.size();
       result.sites.push_back({site.name, site.layer, site.direction == Direction::backward,
                               trainer_.halo().policy().late(site),
-                              bits[at + 1] > 0 ? bits[at] / bits[at + 1] : 0});
+                              bits[at + 1] > 0 ? bits[at] / bits[at + 1] : ExchangeSite().bits});
     }
     result.kept_columns = keeps_columns();
     result.halo_traffic = std::move(traffic);
@@ -221,16 +222,17 @@ class RankRun {
   /// If rows with what decodes them take more bytes than they would in bf16, at all sites together.
   void warn_of_narrow_rows() {
     ExchangeOptions bf16 = options_.exchange;
+    bf16.auto_bits.clear();
     for (Bits* bits : {&bf16.bits_forward, &bf16.bits_backward}) {
       if (bit_count(*bits) < 16) *bits = Bits::bf16;
     }
     const std::span<const Site> sites = trainer_.model().sites();
     const ExchangePolicy coded(options_.exchange, options_.epochs, sites);
     const ExchangePolicy plain(bf16, options_.epochs, sites);
-    std::size_t bytes = 0, in_bf16 = 0;
+    double bytes = 0, in_bf16 = 0;
     for (const Site& site : sites) {
-      bytes += coded.most_row_bytes(site);
-      in_bf16 += plain.most_row_bytes(site);
+      bytes += coded.budget_row_bytes(site);
+      in_bf16 += plain.budget_row_bytes(site);
     }
     if (bytes <= in_bf16) return;
     callbacks_.log(LogLevel::warning,
@@ -241,6 +243,17 @@ class RankRun {
 
   bool keeps_columns() {
     return comm_.size() > 1 && trainer_.halo().policy().keeps_columns(trainer_.model().sites());
+  }
+
+  void warn_of_idle_budget() {
+    if (options_.exchange.auto_bits.empty() || comm_.size() == 1 ||
+        trainer_.halo().chooses_bits()) {
+      return;
+    }
+    callbacks_.log(LogLevel::warning,
+                   spell_options("--bits auto leaves all rows at the fewest bits: neither dropout "
+                                 "nor covers save bytes that it could spend; --bits auto:2 gives "
+                                 "it more"));
   }
 
   void tell_of_kept_columns() {

@@ -149,11 +149,12 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   evaluated().exact_halo().set_scratch(model_->idle_memory(), model_->sites());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
+  const HostValues<const float> forward(train_->op().sum_scales(Direction::forward), device()),
+      backward(train_->op().sum_scales(Direction::backward), device());
+  const SumScales scales{forward.view(), backward.view()};
   halo_ = std::make_unique<StaleHalo>(
       comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs, model_->sites()),
-      model_->sites(), plan.blocks(), options.seed, times_, account_,
-      SumScales{train_->op().sum_scales(Direction::forward),
-                train_->op().sum_scales(Direction::backward)});
+      model_->sites(), plan.blocks(), options.seed, times_, account_, &scales);
 }
 
 bool Trainer::takes_cuda_graphs() const {

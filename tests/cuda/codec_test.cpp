@@ -36,6 +36,7 @@ class CodecTwin : public TwinTest {
     const auto selected = on_device(c.rows);
     const auto ids = on_device(c.ids);
     const auto scale = on_device(c.scale);
+    const auto bits = on_device(c.bits);
     const auto places = on_device(positions == nullptr ? std::vector<std::int32_t>() : *positions);
     const auto out = on_device(std::vector<std::byte>(
         shift + codec.encoded_bytes(rows, c.x.view().cols) + 64, kUntouched));
@@ -43,7 +44,9 @@ class CodecTwin : public TwinTest {
                                  c.scale.empty() ? nullptr : scale.data(),
                                  ids.data(),
                                  positions == nullptr ? nullptr : places.data(),
-                                 exact.view()};
+                                 exact.view(),
+                                 nullptr,
+                                 c.bits.empty() ? nullptr : bits.data()};
     Message message;
     message.failed =
         codec.encode(x.view(), selection, kStream, out.data() + shift, cuda->device().threads());
@@ -82,6 +85,11 @@ TEST_F(CodecTwin, WritesTheBytesOfTheDefinition) {
         c.scale.resize(static_cast<std::size_t>(rows));
         for (std::size_t i = 0; i < c.scale.size(); ++i) {
           c.scale[i] = 0.37F * static_cast<float>(i % 5);
+        }
+      }
+      if (format.bits == 4 && cols % 3 == 0) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          c.bits.push_back(static_cast<std::uint8_t>(1 << r % 3));
         }
       }
       check(*codec, c);

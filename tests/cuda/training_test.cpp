@@ -68,6 +68,14 @@ INSTANTIATE_TEST_SUITE_P(KeptColumns, CudaTraining,
                                                   o.exchange.kept_columns = true;
                                                   o.exchange.bits_forward =
                                                       o.exchange.bits_backward = Bits::two;
+                                                }},
+                                           Case{"AutoBits", ModelKind::sage, false, false, true,
+                                                [](TrainOptions& o) {
+                                                  o.exchange.rows = ExchangedRows::cover;
+                                                  o.exchange.bits_forward =
+                                                      o.exchange.bits_backward = Bits::one;
+                                                  o.exchange.auto_bits = "auto:2";
+                                                  o.exchange.staleness = 1;
                                                 }}),
                          [](const auto& p) { return p.param.name; });
 

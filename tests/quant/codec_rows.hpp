@@ -22,7 +22,8 @@ struct CodecCase {
   Matrix exact;
   std::vector<std::int32_t> rows;
   std::vector<std::int64_t> ids;
-  std::vector<float> scale;  ///< Empty if rows are not scaled.
+  std::vector<float> scale;        ///< Empty if rows are not scaled.
+  std::vector<std::uint8_t> bits;  ///< Empty if all rows have those of the format.
 
   CodecCase(std::int64_t count, std::int64_t cols, std::int64_t exact_cols = 0)
       : x(count, cols, MemoryUse::workspace, nullptr),
@@ -39,7 +40,8 @@ struct CodecCase {
   }
 
   RowSelection selection() const {
-    return {rows, scale.empty() ? nullptr : scale.data(), ids.data(), nullptr, exact.view()};
+    return {rows,    scale.empty() ? nullptr : scale.data(), ids.data(), nullptr, exact.view(),
+            nullptr, bits.empty() ? nullptr : bits.data()};
   }
 
   /// The bytes of the message. Fails the test if the bytes behind it were written.

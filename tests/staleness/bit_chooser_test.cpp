@@ -64,7 +64,7 @@ std::pair<std::vector<Step>, double> choose(const std::string& budget, double sp
     for (std::size_t s = 0; s < 2; ++s) {
       for (std::size_t r = 0; r < shard.global_ids.size(); ++r) {
         bits[s][shard.global_ids[r]] = chosen[s][r];
-        squares[s][shard.global_ids[r]] = double{ranges[s][r]};
+        squares[s][shard.global_ids[r]] = double{ranges[s][r]} * ranges[s][r];
       }
     }
   });
@@ -100,8 +100,7 @@ std::pair<std::vector<Step>, double> choose(const std::string& budget, double sp
   const BitBudget of = *parse_bit_budget(budget);
   const double bytes = of.bytes > 0 ? static_cast<double>(of.bytes)
                                     : copies_of_all * (4 + kColumns * of.mean_bits / 8);
-  // Parameters, and what tells the bits of rows.
-  const double others = copies_of_all * (4 + 0.01);
+  const double others = copies_of_all * 4;  // Parameters.
   return {steps, 8 * (bytes - others) - copies_of_all * kColumns};
 }
 

@@ -34,6 +34,7 @@ HaloExchange::HaloExchange(Communicator& comm, const PlacedShard& shard, const H
 void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& packed,
                                 MemoryAccount* account) {
   packed_ = &packed;
+  account_ = account;
   std::vector<std::int64_t> mine, sent, starts{0};
   for (std::int32_t row = 0; row < plan_.inner_rows; ++row) mine.push_back(node_of(row));
   for (const SendSchedule::Message& message : schedule_.messages()) {
@@ -63,8 +64,11 @@ void HaloExchange::set_bits(std::vector<std::uint8_t> bits) {
       sent.push_back(bits_[static_cast<std::size_t>(row)]);
     }
   }
-  sent_columns_->set_bits(std::move(sent));
-  received_columns_->set_bits({bits_.begin() + plan_.inner_rows, bits_.end()});
+  const auto inner_rows = static_cast<std::size_t>(plan_.inner_rows);
+  sent_columns_->set_bits(sent);
+  received_columns_->set_bits(std::span(bits_).subspan(inner_rows));
+  if (placed_bits_.size() == 0) placed_bits_ = Buffer(inner_rows, MemoryUse::halo, account_);
+  shard_.device().upload(placed_bits_.data(), bits_.data(), inner_rows);
 }
 
 void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
@@ -73,45 +77,55 @@ void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
   std::vector<std::vector<std::uint8_t>> out, in;
   std::vector<SendMessage> sends;
   std::vector<RecvMessage> receives;
-  for (std::size_t p = 0; p < plan_.peers.size(); ++p) {
-    const HaloPlan::Peer& peer = plan_.peers[p];
+  for (const HaloPlan::Peer& peer : plan_.peers) {
     std::vector<std::uint8_t>& told = out.emplace_back(packed_size(peer.sent.size()));
     for (std::size_t i = 0; i < peer.sent.size(); ++i) {
       const std::uint8_t bits = inner[static_cast<std::size_t>(peer.sent[i])];
       told[i / 4] = static_cast<std::uint8_t>(told[i / 4] | bits / 2 << (i % 4 * 2));
     }
     const auto sent = std::as_bytes(std::span(told));
-    sent_[1 + p] += static_cast<std::int64_t>(sent.size());
-    if (!sent.empty()) sends.push_back({peer.rank, sent.data(), sent.size(), false});
+    if (!sent.empty()) sends.push_back({peer.rank, sent.data(), sent.size()});
     const auto rows = static_cast<std::size_t>(peer.halo_end - peer.halo_begin);
     const auto received = std::as_writable_bytes(std::span(in.emplace_back(packed_size(rows))));
-    if (rows > 0) receives.push_back({peer.rank, received.data(), received.size(), false});
+    if (rows > 0) receives.push_back({peer.rank, received.data(), received.size()});
   }
-  comm_.wait(comm_.post(Channel::halo, sends, receives));
+  comm_.wait(comm_.post(Channel::moments, sends, receives));
   for (std::size_t p = 0; p < in.size(); ++p) {
     const HaloPlan::Peer& peer = plan_.peers[p];
     for (std::int32_t i = 0; i < peer.halo_end - peer.halo_begin; ++i) {
       const int told = in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3;
+      if (told > 2) {
+        throw_error(ErrorCode::peer_lost, "{}: rank {} has told bits that no row may have",
+                    site_.name, peer.rank);
+      }
       inner.push_back(static_cast<std::uint8_t>(1 << told));
     }
   }
   set_bits(std::move(inner));
 }
 
-std::vector<float> HaloExchange::squared_ranges() const {
-  std::vector<float> squares(static_cast<std::size_t>(plan_.inner_rows), 0.0F);
+std::vector<float> HaloExchange::ranges() const {
+  std::vector<float> ranges(static_cast<std::size_t>(plan_.inner_rows), 0.0F);
+  const std::size_t row_bytes = slot_->format.row_bytes(site_.cols);
+  std::vector<std::byte> copy;
+  const std::byte* packed = rows_out_;
+  if (!shard_.device().on_host()) {
+    copy.resize(static_cast<std::size_t>(schedule_.rows()) * row_bytes);
+    shard_.device().download(copy.data(), rows_out_, copy.size());
+    packed = copy.data();
+  }
   for (const SendSchedule::Message& message : schedule_.messages()) {
     const std::span<const std::int32_t> rows = message.fresh_rows();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto at = static_cast<std::size_t>(rows[i]);
-      const std::int64_t place =
-          message.encodes_all ? static_cast<std::int64_t>(i) : message.new_positions[i];
-      const float step = read_parameters(row_at(message, place), slot_->format).step;
-      const float range = step * static_cast<float>(max_code(bits_[at]));
-      squares[at] = range * range;
+      const auto place = static_cast<std::size_t>(
+          message.first_row +
+          (message.encodes_all ? static_cast<std::int64_t>(i) : message.new_positions[i]));
+      const float step = read_parameters(packed + place * row_bytes, slot_->format).step;
+      ranges[at] = step * static_cast<float>(max_code(bits_[at]));
     }
   }
-  return squares;
+  return ranges;
 }
 
 void HaloExchange::draw(KeptColumns& columns, Clock clock) const {
@@ -212,7 +226,7 @@ void HaloExchange::encode(const SendSchedule::Message& message, RowRange rows,
                          nullptr,
                          rows_.exact};
   if (!message.encodes_all) selection.positions = message.new_positions.data() + begin;
-  if (!bits_.empty()) selection.bits = bits_.data();
+  selection.bits = row_bits();
   encode(selection, row_at(message, message.encodes_all ? begin : 0), times);
 }
 
@@ -240,7 +254,7 @@ void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   if (at_once && !last) return;
   if (at_once) {
     encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact,
-            slot_->in_order() ? failed_ : nullptr},
+            slot_->in_order() ? failed_ : nullptr, row_bits()},
            rows_out_, times);
     compress(0, schedule_.rows(), times);
     if (slot_->in_order()) post_receives(*slot_);

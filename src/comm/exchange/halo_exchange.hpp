@@ -46,14 +46,13 @@ class HaloExchange {
   /// The bits of each inner row's codes, then of each halo row's; empty until `set_bits`.
   const std::vector<std::uint8_t>& bits() const { return bits_; }
   /// Gives rows these bits, in the layout of keep_columns' format, from the next `draw_columns` on.
-  /// The host must compute.
   void set_bits(std::vector<std::uint8_t> bits);
-  /// Tells the peers the bits of the inner rows that they receive, in 2 bits a row, and sets both.
-  /// `inner`: 1, 2 or 4 for each inner row. Collective. Throws Error: peer_lost.
+  /// Sets the bits of inner rows, 1, 2 or 4 each, and of the halo rows of which the peers tell it,
+  /// in 2 bits a row on the channel of moments. Collective. Throws Error: peer_lost.
   void tell_bits(std::vector<std::uint8_t> inner);
-  /// The squared range of each encoded inner row of the open exchange, whose rows are all offered;
-  /// 0 for the others.
-  std::vector<float> squared_ranges() const;
+  /// The range of each inner row that the open exchange has encoded, with all rows offered; 0 for
+  /// the others.
+  std::vector<float> ranges() const;
 
   /// Waits for the earlier messages of the slot, then posts the receives; if the device orders
   /// messages, it waits instead, and the receives are posted with the sends. `codec` and `rows`
@@ -136,6 +135,10 @@ class HaloExchange {
   const std::int64_t* row_ids() const {
     return site_.partial_sums ? shard_.sum_ids(site_.direction) : shard_.global_ids();
   }
+  /// The bits of each offered row, on the device; null if all have those of the format.
+  const std::uint8_t* row_bits() const {
+    return bits_.empty() ? nullptr : placed_bits_.as<std::uint8_t>().data();
+  }
   /// The node of an offered row, or the one that a partial sum is for.
   std::int64_t node_of(std::int32_t row) const;
   [[noreturn]] void refuse(const UnencodableRow& row) const;
@@ -149,6 +152,8 @@ class HaloExchange {
   std::vector<RecvMessage> receives_;
   std::vector<std::int64_t> sent_;
   std::vector<std::uint8_t> bits_;
+  Buffer placed_bits_;  ///< Those of inner rows, on the device.
+  MemoryAccount* account_ = nullptr;
   // If columns or bits are left out: those of the rows sent, and of the rows received in each epoch
   // held.
   std::unique_ptr<KeptColumns> sent_columns_, received_columns_;

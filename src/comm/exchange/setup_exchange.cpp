@@ -48,9 +48,9 @@ std::vector<std::int64_t> exchange_numbers(Communicator& comm, const HaloPlan& p
   return exchange(comm, plan, inner.data());
 }
 
-std::vector<float> sum_to_owners(Communicator& comm, const HaloPlan& plan,
-                                 std::span<const float> halo) {
-  std::vector<std::vector<float>> values;
+std::vector<double> sum_to_owners(Communicator& comm, const HaloPlan& plan,
+                                  std::span<const double> halo) {
+  std::vector<std::vector<double>> values;
   std::vector<SendMessage> sends;
   std::vector<RecvMessage> receives;
   for (const HaloPlan::Peer& peer : plan.peers) {
@@ -62,7 +62,7 @@ std::vector<float> sum_to_owners(Communicator& comm, const HaloPlan& plan,
     if (!received.empty()) receives.push_back({peer.rank, received.data(), received.size()});
   }
   comm.wait(comm.post(Channel::evaluation, sends, receives));
-  std::vector<float> sums(static_cast<std::size_t>(plan.inner_rows), 0.0F);
+  std::vector<double> sums(static_cast<std::size_t>(plan.inner_rows), 0.0);
   for (std::size_t p = 0; p < values.size(); ++p) {
     for (std::size_t i = 0; i < values[p].size(); ++i) {
       sums[static_cast<std::size_t>(plan.peers[p].sent[i])] += values[p][i];

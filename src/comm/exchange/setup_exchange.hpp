@@ -18,8 +18,8 @@ std::vector<std::int64_t> exchange_numbers(Communicator& comm, const HaloPlan& p
 
 /// The reverse: returns the sum of the peers' values of each of the rank's own rows. `halo` holds
 /// the rank's values of its halo rows.
-std::vector<float> sum_to_owners(Communicator& comm, const HaloPlan& plan,
-                                 std::span<const float> halo);
+std::vector<double> sum_to_owners(Communicator& comm, const HaloPlan& plan,
+                                  std::span<const double> halo);
 
 /// Returns the exact sparse rows of the halo, in halo order, for precomputation over sparse
 /// features. `inner` holds the rank's own rows.

@@ -33,6 +33,7 @@ class CudaCodec final : public Codec {
     task.row_scale = selection.row_scale;
     task.global_ids = selection.global_ids;
     task.positions = selection.positions;
+    task.bits = selection.bits;
     task.exact = selection.exact;
     task.stream = stream;
     task.out = out;
@@ -55,11 +56,15 @@ class CudaCodec final : public Codec {
                           std::int32_t index) const {
     std::int32_t row = 0;
     float scale = 1;
+    std::uint8_t bits = 0;
     std::vector<float> values(static_cast<std::size_t>(x.cols));
     std::vector<float> exact(static_cast<std::size_t>(format_.exact_cols));
     device_.download(&row, selection.rows.data() + index, sizeof(row));
     if (selection.row_scale != nullptr) {
       device_.download(&scale, selection.row_scale + row, sizeof(scale));
+    }
+    if (selection.bits != nullptr) {
+      device_.download(&bits, selection.bits + row, sizeof(bits));
     }
     device_.download(values.data(), x.row(row), values.size() * sizeof(float));
     device_.download(exact.data(), selection.exact.row(row), exact.size() * sizeof(float));
@@ -68,6 +73,7 @@ class CudaCodec final : public Codec {
     job.x = {values.data(), 1, x.cols, x.cols};
     job.selection.rows = {&only, 1};
     job.selection.row_scale = &scale;
+    if (selection.bits != nullptr) job.selection.bits = &bits;
     job.selection.exact = {exact.data(), 1, format_.exact_cols, format_.exact_cols};
     job.format = format_;
     UnencodableRow bad = describe_unencodable(job, 0);

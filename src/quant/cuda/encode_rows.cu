@@ -28,6 +28,7 @@ struct SourceRow {
   int cols;
   std::uint64_t key;
   std::byte* out;
+  int bits;
 };
 
 /// The properties of a row that one lane looks up before a warp encodes it.
@@ -60,7 +61,11 @@ struct RowSetup {
     const auto cols = static_cast<int>(task.x.cols);
     return {task.x.data +
                 static_cast<std::uint64_t>(source) * static_cast<std::uint32_t>(task.x.stride),
-            scale, cols, key, task.out + position * static_cast<std::uint64_t>(task.row_bytes)};
+            scale,
+            cols,
+            key,
+            task.out + position * static_cast<std::uint64_t>(task.row_bytes),
+            task.bits == nullptr ? task.format.bits : task.bits[source]};
   }
 };
 
@@ -216,7 +221,7 @@ struct BlockRows {
 template <int kBits, int kColumns, bool kWhole>
 __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std::int64_t index,
                               bool there) {
-  const RowFormat format{kBits, task.format.has_minimum};
+  const RowFormat format{kBits, task.format.has_minimum}, levels{row.bits, format.has_minimum};
   const int end = kColumns == kEncodeChunk ? row.cols : 1;  // limit of the first columns of chunks
   BlockRows<kBits, kColumns, kWhole> chunk;
   LaneRange<kBlockLanes> range;
@@ -225,7 +230,7 @@ __device__ void encode_blocks(const EncodeTask& task, const SourceRow& row, std:
     chunk.take_range(row, first, range);
   }
   CodeParameters parameters;
-  const bool encodable = range.choose(format, row.cols, parameters);
+  const bool encodable = range.choose(levels, row.cols, parameters);
   const bool writes = encodable && there;
   if (chunk.me == 0 && writes) store_parameters(parameters, format, row.out);
   if (chunk.me == 0 && !encodable) report(task, index);

@@ -20,6 +20,7 @@ struct EncodeTask {
   const float* row_scale = nullptr;
   const std::int64_t* global_ids = nullptr;
   const std::int32_t* positions = nullptr;
+  const std::uint8_t* bits = nullptr;
   std::uint64_t stream = 0;
   ConstMatrixView exact;
   std::byte* out = nullptr;

@@ -206,9 +206,11 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   halo.set_sent(sent);
   for (StaleHalo::SiteBits& of : halo.bits()) {
     file.read(bits_section(of.site), std::span<std::uint8_t>(of.bits));
-    if (!std::ranges::all_of(of.bits,
-                             [](int bits) { return bits == 1 || bits == 2 || bits == 4; })) {
-      file.refuse(bits_section(of.site), "holds numbers of bits other than 1, 2 and 4");
+    const int fewest = halo.policy().fewest_bits(of.site);
+    if (!std::ranges::all_of(of.bits, [&](int bits) {
+          return bits >= fewest && (bits == 1 || bits == 2 || bits == kMostChosenBits);
+        })) {
+      file.refuse(bits_section(of.site), "holds bits that no row may have");
     }
     halo.set_bits(of.site, std::move(of.bits));
   }

@@ -60,7 +60,7 @@ ExchangeChoice choose_exchange(const TrainOptions& options, const CoverCounts* c
   const bool automatic = exchange.rows == ExchangedRows::automatic;
   const bool takes_covers =
       covers != nullptr && (!automatic || cover_costs_less(*covers, options, ranks));
-  return {takes_covers, exchange.kept_columns ||
+  return {takes_covers, exchange.kept_columns || !exchange.auto_bits.empty() ||
                             (automatic && kept_columns_cost_less(options, takes_covers, ranks))};
 }
 

@@ -313,7 +313,7 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
   const ExchangeOptions& exchange = options.exchange;
   const int most_bits =
       std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
-  return {.bits = most_bits > 1,
+  return {.bits = most_bits > 1 || !exchange.auto_bits.empty(),
           .staleness = exchange.staleness > 0,
           .partitioner = !cut && options.partition.partitioner != Partitioner::metis,
           .blocks = in_blocks,
