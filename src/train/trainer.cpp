@@ -173,6 +173,7 @@ void Trainer::prepare() {
   if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
   HostValues<float> weights(model_->parameters().flat_values(), device());
   const std::vector<std::int64_t> sent = halo_->sent();
+  const std::vector<StaleHalo::SiteBits> bits = halo_->bits();
   // Attention has kernels for stale rows only, so the first epoch with such rows is rehearsed.
   int last = 0;
   for (int e = 1; e < plan_.options().epochs && last == 0; ++e) {
@@ -195,6 +196,7 @@ void Trainer::prepare() {
   }
   optimizer().forget_steps();
   halo_->set_sent(sent);
+  for (const StaleHalo::SiteBits& of : bits) halo_->set_bits(of.site, of.bits);
 }
 
 PassContext Trainer::pass_context(Halo& halo, PhaseClock& times, Clock clock) {

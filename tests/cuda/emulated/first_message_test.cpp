@@ -124,6 +124,18 @@ INSTANTIATE_TEST_SUITE_P(
                                 o.exchange.kept_columns = true;
                                 o.exchange.staleness = 2;
                               }},
+                      RunCase{"AutoBits",
+                              [](TrainOptions& o) {
+                                o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                                o.exchange.auto_bits = "auto:2";
+                              }},
+                      RunCase{"AutoBitsStale",
+                              [](TrainOptions& o) {
+                                o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+                                o.exchange.auto_bits = "auto:2";
+                                o.exchange.staleness = 1;
+                                o.epochs = 27;
+                              }},
                       RunCase{"GatSep", [](TrainOptions& o) { o.model.kind = ModelKind::gat_sep; }},
                       RunCase{"Gatv2Stale",
                               [](TrainOptions& o) {
