@@ -19,7 +19,7 @@ struct ExchangeSite {
   int layer = 0;
   bool backward = false;  ///< The exchange sends feature gradients instead of features.
   bool late = false;      ///< Its rows may be late (ExchangeOptions::stale_sites).
-  double bits = 32;       ///< Bits a value, in the mean of the rows sent at the end of the run.
+  double bits = 0;        ///< Mean bits a value of the rows sent at the end of the run; 0 for none.
 };
 
 /// The halo bytes that one rank sends to another at one site in a whole run.

@@ -11,7 +11,7 @@ namespace heliograph {
 
 std::optional<BitBudget> parse_bit_budget(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  if (text == "auto") return BitBudget{};
+  if (text == "auto") return BitBudget{0, 0, text};
   const auto refuse = [&]() {
     throw_error(
         ErrorCode::usage,
@@ -27,12 +27,12 @@ std::optional<BitBudget> parse_bit_budget(const std::string& text) {
   const auto [rest, error] = std::from_chars(text.data() + prefix.size(), end, number);
   if (error != std::errc()) refuse();
   const std::string unit(rest, end);
-  if (unit.empty() && number >= 1 && number <= kMostChosenBits) return BitBudget{number, 0};
+  if (unit.empty() && number >= 1 && number <= kMostChosenBits) return BitBudget{number, 0, text};
   constexpr std::array<std::pair<const char*, double>, 3> units{
       {{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}}};
   for (const auto& [name, bytes] : units) {
     const double all = number * bytes;
-    if (unit == name && all >= 1 && all <= 1e15) return BitBudget{0, std::llround(all)};
+    if (unit == name && all >= 1 && all <= 1e15) return BitBudget{0, std::llround(all), text};
   }
   refuse();
   return std::nullopt;

@@ -12,6 +12,7 @@ struct BitBudget {
   /// `--bits-forward` and `--bits-backward`.
   double mean_bits = 0;
   std::int64_t bytes = 0;  ///< If not 0, bytes that all ranks send in an epoch.
+  std::string text;        ///< As it was given.
 };
 
 /// The most bits of a row whose bits are chosen, in whose layout all such rows are encoded.

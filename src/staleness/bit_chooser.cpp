@@ -100,11 +100,18 @@ BitChooser::BitChooser(Communicator& comm, const Shard& shard, const ExchangePol
   budget_ = bytes - sums[1];
   const bool given = budget.bytes > 0 || budget.mean_bits > 0;
   if (given && budget_ < fewest_bytes_) {
-    throw_error(ErrorCode::usage,
-                "--bits auto:BUDGET gives rows {:.0f} bytes an epoch, but they take {:.0f} at the "
-                "fewest bits",
-                bytes, std::ceil(sums[1] + sums[2]));
+    throw_error(
+        ErrorCode::usage,
+        "--bits {} gives rows {:.0f} bytes an epoch, but they take {:.0f} at the fewest bits",
+        budget.text, bytes, std::ceil(sums[1] + sums[2]));
   }
+}
+
+bool BitChooser::spends() const {
+  // Rows of few columns may take as many bytes with more bits.
+  return budget_ > fewest_bytes_ || std::ranges::any_of(rows_, [](const SiteRows& rows) {
+           return rows.steps.size() > 1 && rows.steps[1].threshold == 0;
+         });
 }
 
 std::size_t BitChooser::find_readers(const Site& site, const HaloPlan& plan, const Csr& entries,

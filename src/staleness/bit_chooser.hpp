@@ -30,8 +30,8 @@ class BitChooser {
   BitChooser(Communicator& comm, const Shard& shard, const ExchangePolicy& policy,
              std::span<const Site> sites, const SumScales& scales, MemoryAccount* account);
 
-  /// Whether the budget has more bytes than rows take at the fewest bits.
-  bool spends() const { return budget_ > fewest_bytes_; }
+  /// Whether a row may have more than the fewest bits within the budget.
+  bool spends() const;
 
   /// Returns the bits of each site's inner rows, none for a site that does not vary. `ranges`: of
   /// each site's inner rows, likewise. Collective. Throws Error: peer_lost.

@@ -202,7 +202,7 @@ class RankRun {
       const std::size_t at = 2 * result.sites.size();
       result.sites.push_back({site.name, site.layer, site.direction == Direction::backward,
                               trainer_.halo().policy().late(site),
-                              bits[at + 1] > 0 ? bits[at] / bits[at + 1] : ExchangeSite().bits});
+                              bits[at + 1] > 0 ? bits[at] / bits[at + 1] : 0});
     }
     result.kept_columns = keeps_columns();
     result.halo_traffic = std::move(traffic);
@@ -246,7 +246,7 @@ class RankRun {
   }
 
   void warn_of_idle_budget() {
-    if (options_.exchange.auto_bits.empty() || comm_.size() == 1 ||
+    if (options_.exchange.auto_bits.empty() || trainer_.model().sites().empty() ||
         trainer_.halo().chooses_bits()) {
       return;
     }

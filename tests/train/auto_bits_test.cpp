@@ -35,8 +35,7 @@ std::int64_t row_bytes(const TrainResult& result) {
 
 TEST(AutoBits, TakeNoMoreBytesThanTheirBudget) {
   const Dataset data = data_set();
-  for (const ModelKind kind :
-       {ModelKind::gcn, ModelKind::gin, ModelKind::gcnii, ModelKind::appnp}) {
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::gcnii, ModelKind::appnp}) {
     // What boundary rows take at 1 and at 2 bits.
     TrainOptions uniform = options_of(kind, "", 8);
     const auto one = static_cast<double>(row_bytes(train(data, uniform)));
@@ -46,7 +45,7 @@ TEST(AutoBits, TakeNoMoreBytesThanTheirBudget) {
       for (const auto& [budget, mean] :
            {std::pair{"auto", 1.0}, {"auto:1.5", 1.5}, {"auto:2.7", 2.7}}) {
         SCOPED_TRACE(test::name_of(kind) + ", " + budget);
-        TrainOptions o = options_of(kind, budget, 26);
+        TrainOptions o = options_of(kind, budget, 8);
         o.exchange.rows = rows;
         const TrainResult chosen = train(data, o);
         // Dropped columns are a random number.
@@ -68,7 +67,7 @@ TEST(AutoBits, AddLessErrorThanUniformBits) {
     for (const bool chosen : {false, true}) {
       TrainOptions o = options_of(kind, chosen ? "auto" : "", 2);
       o.verify_every = 2;
-      for (o.seed = 1; o.seed < 9; ++o.seed) {
+      for (o.seed = 1; o.seed < 5; ++o.seed) {
         const TrainResult r = train(data, o);
         const double error = r.epochs[1].verification.value().whole.gradient.relative;
         errors[chosen ? 1 : 0] += error * error;
@@ -104,7 +103,7 @@ TEST(AutoBits, AreChosenAnewAndResumed) {
     EXPECT_EQ(whole.epochs[1].lag, 0);
     EXPECT_EQ(whole.epochs[24].lag, std::min(staleness, 23));
     EXPECT_EQ(whole.epochs[25].lag, 0);
-    for (const int first : {1, 24, 25, 26}) {
+    for (const int first : {24, 26}) {
       SCOPED_TRACE(first);
       const test::TemporaryDirectory folder;
       TrainOptions part = o;

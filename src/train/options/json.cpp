@@ -268,11 +268,12 @@ void add_exchange(TrainFields& fields) {
       "bits", FieldKind::text, "32|16|8|4|2|1|auto[:BUDGET]",
       "Bits per value of the rows that ranks exchange. 32 is exact fp32, 16 is bfloat16, fewer are "
       "rounded at random without bias. auto gives 1, 2 or 4 bits to each row, more where its "
-      "rounding adds more to errors, in the bytes of boundary rows at 1 bit; auto:1.5 in those of "
-      "1.5 bits, auto:20MB in 20 MB an epoch.",
+      "rounding adds more to errors, in the mean bytes of boundary rows at 1 bit; auto:1.5 in "
+      "those of 1.5 bits, auto:20MB in 20 MB an epoch.",
       [](TrainOptions& options, const std::string& text) {
         ExchangeOptions& exchange = options.exchange;
-        exchange.auto_bits = text.starts_with("auto") ? text : "";
+        const bool number = text.find_first_not_of("+-0123456789") == std::string::npos;
+        exchange.auto_bits = number ? "" : text;
         exchange.bits_forward = exchange.bits_backward =
             exchange.auto_bits.empty() ? parse_bits("bits", text) : Bits::one;
         parse_bit_budget(exchange.auto_bits);

@@ -160,6 +160,14 @@ void validate_model(const ModelOptions& model, const GivenOption& given) {
 }
 
 void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& model) {
+  if (parse_bit_budget(exchange.auto_bits)) {
+    require_together(!attends(model),
+                     "--bits auto is not built for models with attention, whose rows all have "
+                     "--bits-forward and --bits-backward");
+    require_together(std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::four,
+                     "--bits auto gives rows 4 bits at most, so --bits-forward and "
+                     "--bits-backward, the fewest, must be 1, 2 or 4");
+  }
   const Bits fewest = fewest_bits(model);
   for (const auto& [name, bits] : {std::pair{"bits-forward", exchange.bits_forward},
                                    std::pair{"bits-backward", exchange.bits_backward}}) {
@@ -169,14 +177,6 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
                 "--{} {} is not for --model {}, which makes its scores of the rows that travel: it "
                 "takes at least {} bits, and --model gat any number",
                 name, bit_count(bits), choice_name(model.kind), bit_count(fewest));
-  }
-  if (parse_bit_budget(exchange.auto_bits)) {
-    require_together(!attends(model),
-                     "--bits auto is not built for models with attention, whose rows all have "
-                     "--bits-forward and --bits-backward");
-    require_together(std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::four,
-                     "--bits auto gives rows 4 bits at most, so --bits-forward and "
-                     "--bits-backward, the fewest, must be 1, 2 or 4");
   }
   check_bits("gradient-bits", bit_count(exchange.gradient_bits), Bits::four);
   require_at_least(0, "staleness", exchange.staleness);

@@ -140,7 +140,9 @@ ordered_json late_sites(const TrainResult& result) {
 ordered_json row_bits(const TrainResult& result, const ExchangeOptions& exchange) {
   if (exchange.auto_bits.empty()) return nullptr;
   ordered_json bits = ordered_json::object();
-  for (const ExchangeSite& site : result.sites) bits[site.name] = site.bits;
+  for (const ExchangeSite& site : result.sites) {
+    if (site.bits > 0) bits[site.name] = site.bits;
+  }
   return bits;
 }
 
