@@ -29,7 +29,7 @@ Range range_of(const float* x, float scale, std::int64_t cols) {
   return range;
 }
 
-/// Encodes one group of a row; `format` has one group, and codes have `bits` bits of it.
+/// Encodes one group of a row, with codes of `bits` bits in the layout of `format`, of one group.
 bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t key,
                   RowFormat format, int bits, std::byte* out) {
   const Range range = range_of(x, scale, cols);
@@ -61,7 +61,8 @@ bool encode_group(const float* x, float scale, std::int64_t cols, std::uint64_t 
   std::byte* codes = out + format.parameter_bytes();
   for (std::int64_t c = 0; c < cols; ++c) {
     const std::uint32_t noise = noise16(key, static_cast<std::uint32_t>(c));
-    put_code(codes, format.bits, cols, c, stochastic_code(scale * x[c], parameters, bits, noise));
+    put_code(codes, format.bits, cols, c,
+             stochastic_code(scale * x[c], parameters, format.bits, noise));
   }
   return true;
 }
