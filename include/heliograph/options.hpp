@@ -141,13 +141,13 @@ struct ExchangeOptions {
   bool kept_columns = false;
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
-  /// If not empty, each row has 1, 2 or 4 bits, at least those of its direction (which must be at
-  /// most 4): more where the
-  /// rounding of the row adds more to errors of sums. They are chosen after epochs 0, 24, 49, ...
-  /// so that rows take in the mean of epochs no more bytes than "auto": boundary rows with all
-  /// columns at the fewest bits; "auto:B": at B bits a value, from 1 to 4; "auto:SIZE": SIZE bytes
-  /// an epoch over all ranks, such as "auto:20MB". Columns that dropout drops stay behind as with
-  /// `kept_columns`.
+  /// If not empty, each row has 1, 2 or 4 bits: at least those of its direction, which must be at
+  /// most 4, and more where its rounding adds more to errors of sums. They are chosen after epochs
+  /// 0, 24, 49, ... so that rows take, in the mean of epochs, no more bytes than this budget.
+  /// "auto": that of boundary rows with all columns at the fewest bits.
+  /// "auto:B": the same at B bits a value, from 1 to 4.
+  /// "auto:SIZE": SIZE bytes over all ranks, such as "auto:20MB".
+  /// Columns that dropout drops stay behind as with `kept_columns`.
   std::string auto_bits;
   /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without
   /// bias. Below 32 bits results depend on the number of ranks.

@@ -63,7 +63,7 @@ class ExchangePolicy {
   /// Whether the bits of later rows are chosen at the end of the epoch, by the ranges of its rows.
   /// The next epoch is synchronous, so late rows have the bits of the epoch that uses them.
   bool chooses(Clock clock) const;
-  /// The fewest bits of the site's rows, and the most.
+  /// The fewest bits of the site's rows; all have these, unless rows choose.
   int fewest_bits(const Site& site) const;
   /// Whether a site leaves out columns or bits of its rows.
   bool thins(const Site& site) const { return varies(site) || keeps_columns(site); }
