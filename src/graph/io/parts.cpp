@@ -278,6 +278,10 @@ std::vector<std::string> make_class_names(const NpyArray& array, Labels& labels)
   return names;
 }
 
+bool may_have_splits(const ImportOptions& options, const Labels& labels) {
+  return options.requires_labels || any_labelled(labels);
+}
+
 std::vector<Split> splits_from_masks(const SplitArrays& arrays, const Labels& labels,
                                      std::int64_t nodes, const LogCallback& log) {
   const auto masks = arrays_by_role(arrays);

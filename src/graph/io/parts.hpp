@@ -13,6 +13,7 @@
 
 #include "graph/io/npy.hpp"
 #include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
 #include "heliograph/log.hpp"
 
 // The parts of a data set that readers make from arrays. Every function throws Error(bad_input)
@@ -75,6 +76,9 @@ struct SplitArrays {
   std::optional<NpyArray> train, validation, test;
   bool any() const { return train || validation || test; }
 };
+
+/// Whether splits are read: not if no node has a label, and thus none a role, and none is required.
+bool may_have_splits(const ImportOptions& options, const Labels& labels);
 
 /// Makes splits from flags of shape (splits, nodes) or (nodes, splits), the former if both fit, or
 /// (nodes,), which serve for every split of the other arrays. Unlabelled nodes lose their role, and

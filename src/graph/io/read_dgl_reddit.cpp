@@ -8,7 +8,6 @@
 #include "graph/io/readers.hpp"
 #include "graph/io/scipy_graph.hpp"
 #include "graph/refuse.hpp"
-#include "graph/validate.hpp"
 
 namespace heliograph {
 namespace fs = std::filesystem;
@@ -62,7 +61,7 @@ Dataset read_dgl_reddit(const fs::path& directory, const ImportOptions& options,
                                               dataset.features.rows, dataset.features.cols}});
   dataset.graph = read_scipy_graph(adjacency, nodes, options, counts);
   dataset.labels = make_labels(labels, nodes, options.regression);
-  if (options.requires_labels || any_labelled(dataset.labels)) {
+  if (may_have_splits(options, dataset.labels)) {
     dataset.splits = split_from_indices(lists_of_types(data.read("node_types"), nodes),
                                         dataset.labels, nodes, options.log);
   }

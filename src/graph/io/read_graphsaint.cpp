@@ -16,7 +16,6 @@
 #include "graph/io/scipy_graph.hpp"
 #include "graph/io/text.hpp"
 #include "graph/refuse.hpp"
-#include "graph/validate.hpp"
 
 namespace heliograph {
 namespace fs = std::filesystem;
@@ -190,7 +189,7 @@ Dataset read_graphsaint(const fs::path& directory, const ImportOptions& options,
   }
   dataset.graph = read_scipy_graph(adjacency, nodes, options, counts);
   dataset.labels = make_labels(ClassMap(classes, nodes).labels(), nodes, options.regression);
-  if (options.requires_labels || any_labelled(dataset.labels)) {
+  if (may_have_splits(options, dataset.labels)) {
     dataset.splits =
         split_from_indices(read_roles(directory / "role.json"), dataset.labels, nodes, options.log);
   }

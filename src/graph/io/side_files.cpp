@@ -5,7 +5,6 @@
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/refuse.hpp"
-#include "graph/validate.hpp"
 #include "heliograph/error.hpp"
 
 namespace heliograph {
@@ -109,8 +108,7 @@ void read_targets(const ArraySource& arrays, const ImportOptions& options, Datas
       if (dataset.class_names.empty()) arrays.leave_unread(arrays.first_of(kClassNames));
     }
   }
-  // Without labels, no node could have a role.
-  if (options.requires_labels || any_labelled(dataset.labels)) {
+  if (may_have_splits(options, dataset.labels)) {
     try {
       dataset.splits = read_splits(arrays, dataset.labels, nodes, options.log);
     } catch (const Error& error) {
