@@ -113,6 +113,14 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   } else if (request.train.exchange.staleness == 0) {
     note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
   }
+  if (const ExchangeOptions& exchange = request.train.exchange; !exchange.kept_columns) {
+    const bool chooses_bits = !exchange.auto_bits.empty();
+    if (chooses_bits || exchange.rows == ExchangedRows::automatic) {
+      note({"kept-columns"}, chooses_bits
+                                 ? "--bits auto, which leaves out dropped columns"
+                                 : "--exchange auto, which decides whether to leave them out");
+    }
+  }
   for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;
 }
@@ -165,9 +173,11 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
         "{} with --staleness {}{} often lose much of their score: compare with --staleness 0, or "
         "try --stale-sites lowest-backward",
         chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
-  } else if (parts > 1 && bits == 1 && exchange.auto_bits.empty() && exchanges >= 6) {
-    lines.push_back(fmt::format(
-        "{} at 1 bit can lose score on some graphs: compare with --bits 2 or more", chain));
+  } else if (const std::string& chosen = exchange.auto_bits;
+             parts > 1 && bits == 1 && (chosen.empty() || chosen == "auto") && exchanges >= 6) {
+    lines.push_back(
+        fmt::format("{} at 1 bit{} can lose score on some graphs: compare with --bits 2 or more",
+                    chain, chosen.empty() ? "" : " in the mean"));
   }
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
   // Without --no-precompute, the first layer of attention exchanges nothing.
@@ -176,21 +186,6 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
     lines.push_back(fmt::format(
         "gradients of attention lose much of their precision at {}: try --bits-backward 4",
         counted(bit_count(exchange.bits_backward), "bit")));
-  }
-  if (parts > 1 && exchange.staleness > 0) {
-    std::string bound;  // The first epoch is synchronous in any case.
-    if (exchange.sync_every > 0 && exchange.staleness >= exchange.sync_every) {
-      bound = fmt::format("--sync-every {}", exchange.sync_every);
-    } else if (exchange.staleness >= request.train.epochs) {
-      bound = fmt::format("--epochs {}", request.train.epochs);
-    } else if (exchange.staleness > request.train.epochs - exchange.warmup_epochs) {
-      bound = fmt::format("--epochs {} after --warmup-epochs {}", request.train.epochs,
-                          exchange.warmup_epochs);
-    }
-    if (!bound.empty()) {
-      lines.push_back(fmt::format("--staleness {} is too much for {}: no halo row gets that old",
-                                  exchange.staleness, bound));
-    }
   }
   const int threads = request.train.transport.threads_per_rank;
   if (const int cores = describe_machine().cores; threads > cores) {

@@ -83,6 +83,7 @@ class RankRun {
       warn_of_narrow_rows();
       tell_of_kept_columns();
       warn_of_idle_budget();
+      warn_of_unreached_lag();
     }
   }
 
@@ -254,6 +255,24 @@ class RankRun {
                    spell_options("--bits auto leaves all rows at the fewest bits: neither dropout "
                                  "nor covers save bytes that it could spend; --bits auto:2 gives "
                                  "it more"));
+  }
+
+  void warn_of_unreached_lag() {
+    const ExchangePolicy& policy = trainer_.halo().policy();
+    if (!policy.stale()) return;
+    int oldest = 0, age = 0, synchronous = 0;
+    for (int epoch = 0; epoch < options_.epochs && oldest < options_.exchange.staleness; ++epoch) {
+      age = policy.synchronous({epoch}) ? 0 : age + 1;
+      synchronous += age == 0 ? 1 : 0;
+      oldest = std::max(oldest, age);
+    }
+    if (oldest == options_.exchange.staleness) return;
+    callbacks_.log(
+        LogLevel::warning,
+        fmt::format("{} is never reached in {}, {} of them synchronous: halo rows are "
+                    "at most {} old",
+                    spell_options(fmt::format("--staleness {}", options_.exchange.staleness)),
+                    counted(options_.epochs, "epoch"), synchronous, counted(oldest, "epoch")));
   }
 
   void tell_of_kept_columns() {

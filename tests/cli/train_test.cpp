@@ -346,22 +346,37 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_THAT(warnings({"--model", "appnp", "--no-transform-first"}),
               HasSubstr("--no-transform-first has no effect with "));
   EXPECT_EQ(warnings({"--layers", "1", "--model", "gin", "--norm", "batch"}), "");
-  EXPECT_EQ(warnings({"--staleness", "100", "--epochs", "2"}),
-            "warning: --staleness 100 is too much for --epochs 2: no halo row gets that old\n");
+  EXPECT_EQ(
+      warnings({"--staleness", "100", "--epochs", "2"}),
+      "warning: --staleness 100 is never reached in 2 epochs, 1 of them synchronous: halo rows "
+      "are at most 1 epoch old\n");
+  EXPECT_THAT(warnings({"--staleness", "25", "--epochs", "51", "--bits", "auto:2"}),
+              HasSubstr("warning: --staleness 25 is never reached in 51 epochs, 4 of them "
+                        "synchronous: halo rows are at most 24 epochs old\n"));
+  EXPECT_THAT(warnings({"--staleness", "23", "--epochs", "51", "--bits", "auto:2"}),
+              Not(HasSubstr("never reached")));
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "2"}), "");
   EXPECT_EQ(
       warnings({"--staleness", "1", "--epochs", "4", "--warmup-epochs", "4"}),
-      "warning: --staleness 1 is too much for --epochs 4 after --warmup-epochs 4: no halo row "
-      "gets that old\n");
+      "warning: --staleness 1 is never reached in 4 epochs, 4 of them synchronous: halo rows are "
+      "at most 0 epochs old\n");
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--warmup-epochs", "3"}), "");
-  EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "1"}),
-            "warning: --staleness 1 is too much for --sync-every 1: no halo row gets that old\n");
+  EXPECT_EQ(
+      warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "1"}),
+      "warning: --staleness 1 is never reached in 4 epochs, 4 of them synchronous: halo rows are "
+      "at most 0 epochs old\n");
   EXPECT_EQ(warnings({"--staleness", "1", "--epochs", "4", "--sync-every", "2"}), "");
   EXPECT_THAT(
       warnings({"--model", "appnp", "--staleness", "1", "--stale-sites", "all", "--epochs", "2"}),
       HasSubstr("warning: 10 hops with --staleness 1 often lose much of their score"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "1"}),
               HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
+  EXPECT_THAT(warnings({"--model", "appnp", "--bits", "auto"}),
+              HasSubstr("warning: 10 hops at 1 bit in the mean can lose score on some graphs"));
+  EXPECT_THAT(warnings({"--no-kept-columns", "--bits", "auto:2"}),
+              HasSubstr("warning: --no-kept-columns has no effect with --bits auto, which "));
+  EXPECT_THAT(warnings({"--no-kept-columns", "--exchange", "auto"}),
+              HasSubstr("warning: --no-kept-columns has no effect with --exchange auto, which "));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
 }

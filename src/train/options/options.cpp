@@ -165,8 +165,8 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
                      "--bits auto is not built for models with attention, whose rows all have "
                      "--bits-forward and --bits-backward");
     require_together(std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::four,
-                     "--bits auto gives rows 4 bits at most, so --bits-forward and "
-                     "--bits-backward, the fewest, must be 1, 2 or 4");
+                     "--bits auto, which may come from a config, gives rows 4 bits at most, so "
+                     "--bits-forward and --bits-backward, the fewest, must be 1, 2 or 4");
   }
   const Bits fewest = fewest_bits(model);
   for (const auto& [name, bits] : {std::pair{"bits-forward", exchange.bits_forward},
