@@ -20,5 +20,5 @@ add_docs_test(help help)
 add_docs_test(readme README.md)
 add_docs_test(pages pages README.md)
 set_tests_properties(docs.readme docs.pages PROPERTIES FIXTURES_REQUIRED installed)
-# Processes use every core and have deadlines.
-set_tests_properties(docs.readme docs.pages PROPERTIES RUN_SERIAL ON)
+# Some commands start the processes of a job.
+set_tests_properties(docs.readme docs.pages PROPERTIES RESOURCE_LOCK processes)

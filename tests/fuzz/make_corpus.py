@@ -277,8 +277,8 @@ def main():
         for model in ("gcn", "sage", "gat", "gcnii"):
             out = temporary / f"run-{model}"
             run("train", "--data", "native", "--model", model, "--epochs", 2, "--out", out.name,
-                *small, "--parts", 2, "--bits", 1, "--staleness", 1, "--stale-sites", "all", "--checkpoint-every", 2,
-                "--verify", 2)
+                *small, "--parts", 2, "--bits", "auto:2" if model == "sage" else 1, "--staleness", 1,
+                "--stale-sites", "all", "--checkpoint-every", 2, "--verify", 2)
             put("weights", f"good-{model}",
                 bundle(parts_of(out / "best.safetensors", "x.safetensors")))
             if model == "gcnii":
