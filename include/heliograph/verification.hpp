@@ -6,11 +6,13 @@
 
 namespace heliograph {
 
-/// The distance of values m from exact ones g: |m - g| / |g|, infinite if only g is 0, and the
-/// cosine of the angle between them.
+/// The distance of values m from exact ones g.
 struct VerifiedError {
-  double relative = 0;
-  double cosine = 1;
+  double relative = 0;  ///< |m - g| / |g|; infinite if only g is 0.
+  double cosine = 1;    ///< Of the angle between them; 0 if either is 0.
+  /// <m, g> / <g, g>, whose mean over draws is 1 if m is unbiased; 0 if g is 0. NaN if it comes
+  /// from a checkpoint that lacks it.
+  double projection = 1;
 };
 
 /// The error that exchanges as trained make in a step.

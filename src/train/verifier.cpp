@@ -31,7 +31,8 @@ struct Products {
   }
   VerifiedError error() const {
     if (dd == 0) return {};
-    return {std::sqrt(dd / gg), gg > 0 && mm > 0 ? gm / std::sqrt(gg * mm) : 0};
+    return {std::sqrt(dd / gg), gg > 0 && mm > 0 ? gm / std::sqrt(gg * mm) : 0,
+            gg > 0 ? gm / gg : 0};
   }
 };
 

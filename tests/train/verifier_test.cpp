@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -216,6 +217,30 @@ TEST(Verification, PartsExplainTheWhole) {
     EXPECT_NEAR(squares / (mean.whole.gradient * mean.whole.gradient), 1, 0.15)
         << test::name_of(kind);
     EXPECT_NEAR(shares, 1, 1e-12);
+  }
+}
+
+// Backward passes are linear in gradient rows, so roundings of these leave the mean where it is.
+TEST(Verification, RoundedGradientRowsAreUnbiasedAlongTheGradient) {
+  TrainOptions o = options_of(ModelKind::sage, Bits::one, 0);
+  o.epochs = 150;
+  o.verify_every = 1;
+  o.eval_every = 0;
+  std::map<std::string, std::vector<double>> shifts;
+  for (const EpochReport& report : train(data_set(), o).epochs) {
+    for (const VerifiedPart& part : report.verification.value().parts) {
+      shifts[part.site].push_back(part.gradient.projection - 1);
+    }
+  }
+  for (const char* site : {"layers.1.backward", "layers.2.backward"}) {
+    double sum = 0, squares = 0;
+    for (const double shift : shifts[site]) {
+      sum += shift;
+      squares += shift * shift;
+    }
+    const double mean = sum / o.epochs, error = std::sqrt(squares) / o.epochs;
+    EXPECT_LT(std::abs(mean), 4 * error) << site;
+    EXPECT_LT(error, 0.01) << site;
   }
 }
 

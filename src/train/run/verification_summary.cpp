@@ -14,7 +14,8 @@ namespace {
 
 ordered_json errors_to_json(const VerifiedPart& part) {
   const auto both = [](const VerifiedError& error) {
-    return ordered_json{{"relative", error.relative}, {"cosine", error.cosine}};
+    return ordered_json{
+        {"relative", error.relative}, {"cosine", error.cosine}, {"projection", error.projection}};
   };
   return {{"logits", both(part.logits)},
           {"gradient", both(part.gradient)},
@@ -30,8 +31,10 @@ VerifiedPart errors_from(const nlohmann::json& object) {
   const auto both = [&](const char* name) {
     const nlohmann::json& error = object.at(name);
     const nlohmann::json& cosine = error.at("cosine");
-    return VerifiedError{error_from(error.at("relative")),
-                         cosine.is_null() ? 0 : cosine.get<double>()};
+    const nlohmann::json projection = error.value("projection", nlohmann::json());
+    return VerifiedError{
+        error_from(error.at("relative")), cosine.is_null() ? 0 : cosine.get<double>(),
+        projection.is_null() ? std::numeric_limits<double>::quiet_NaN() : projection.get<double>()};
   };
   VerifiedPart part;
   part.logits = both("logits");
