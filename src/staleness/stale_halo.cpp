@@ -43,7 +43,10 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
     const std::size_t received = static_cast<std::size_t>(plan.halo_rows) * row_bytes;
     SiteHalo& halo = site_halos_.emplace_back();
     halo.schedule = &schedule;
-    halo.exchange = std::make_unique<HaloExchange>(comm, shard, plan, schedule, site, seed);
+    Site sending = site;
+    if (!policy.keeps_columns(site)) sending.dropped = {};  // All columns travel.
+    halo.exchange =
+        std::make_unique<HaloExchange>(comm, shard, plan, schedule, std::move(sending), seed);
     if (policy.thins(site)) {
       halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(site), packed_, account);
       std::size_t& expanded = turns() == 1 ? most_packed : most_expanded[shared_place(site, 0)];

@@ -135,6 +135,25 @@ TEST(AutoBits, AreChosenAnewAndResumed) {
   }
 }
 
+// Rows that have the most bits anyway are those of a run at these bits.
+TEST(AutoBits, AreUniformWhereTheFewestAreTheMost) {
+  const Dataset data = data_set();
+  for (const ExchangedRows rows : {ExchangedRows::boundary, ExchangedRows::cover}) {
+    TrainOptions o = options_of(ModelKind::gcn, "", 5);
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits::four;
+    o.exchange.kept_columns = true;
+    o.exchange.rows = rows;
+    o.exchange.staleness = 1;
+    o.exchange.stale_sites = "all";
+    o.exchange.warmup_epochs = 2;  // Bits are chosen after the first epoch.
+    const TrainResult uniform = train(data, o);
+    o.exchange.auto_bits = "auto:4";
+    const TrainResult chosen = train(data, o);
+    EXPECT_EQ(row_bytes(chosen), row_bytes(uniform));
+    for (std::size_t e = 0; e < 5; ++e) EXPECT_EQ(chosen.epochs[e].loss, uniform.epochs[e].loss);
+  }
+}
+
 TEST(AutoBits, RefuseABudgetBelowTheFewestBits) {
   const Dataset data = data_set();
   TrainOptions o = options_of(ModelKind::gcn, "auto:1kB", 2);
