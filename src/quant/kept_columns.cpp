@@ -10,11 +10,24 @@ namespace {
 /// Rows of one task, enough that the cost of starting a task is negligible.
 constexpr std::int64_t kRowsPerTask = 256;
 
+/// ColumnMasks::masks of rows that keep all columns.
+std::vector<std::uint64_t> masks_of_bits(const ColumnMasks& m) {
+  std::vector<std::uint64_t> masks(static_cast<std::size_t>(m.mask_count(0) * m.words()), 0);
+  for (int bits = 1; bits <= m.mask_bits(); bits *= 2) {
+    std::uint64_t* mask = masks.data() + ColumnMasks::mask_of_bits(bits) * m.words();
+    for (std::int64_t c = 0; c < m.cols; ++c) {
+      const std::int64_t bit = code_bit(m.mask_bits(), m.cols, c);
+      mask[bit / 64] |= ((1ULL << bits) - 1) << (bit % 64);
+    }
+  }
+  return masks;
+}
+
 }  // namespace
 
 KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64_t> starts,
-                         std::int64_t cols, RowFormat format, int epochs, Device& device,
-                         MemoryUse use, MemoryAccount* account)
+                         std::int64_t cols, RowFormat format, bool drops, int epochs,
+                         Device& device, MemoryUse use, MemoryAccount* account)
     : nodes_(std::move(nodes)),
       starts_(std::move(starts)),
       epochs_(epochs),
@@ -28,10 +41,17 @@ KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64
   m_.nodes = placed_nodes_.data();
   m_.cols = cols;
   m_.format = format;
+  m_.keeps_all = !drops;
   const auto slots = static_cast<std::size_t>(epochs);
-  whole_.assign(slots, false);
+  drawn_.assign(slots, false);
   node_bytes_.set(static_cast<std::int64_t>(nodes_.size() * sizeof(std::int64_t)));
-  masks_ = Buffer(slots * nodes_.size() * static_cast<std::size_t>(m_.words()) * 8, use, account);
+  const auto rows = static_cast<std::int64_t>(nodes_.size());
+  const auto words = static_cast<std::size_t>(m_.mask_count(rows) * m_.words());
+  masks_ = Buffer((drops ? slots : 1) * words * 8, use, account);
+  if (!drops) {
+    const std::vector<std::uint64_t> masks = masks_of_bits(m_);
+    device.upload(masks_.data(), masks.data(), masks_.size());
+  }
   offsets_ = Buffer(slots * (nodes_.size() + 1) * 8, use, account);
   if (!device.on_host()) start_offsets_ = Buffer(slots * starts_.size() * 8, use, &page_locked_);
 }
@@ -39,8 +59,8 @@ KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64
 ColumnMasks KeptColumns::masks_of(std::int64_t epoch) const {
   ColumnMasks m = m_;
   const std::size_t rows = nodes_.size();
-  m.masks =
-      masks_.as<std::uint64_t>().data() + slot(epoch) * rows * static_cast<std::size_t>(m.words());
+  const std::size_t before = m.keeps_all ? 0 : slot(epoch) * rows;
+  m.masks = masks_.as<std::uint64_t>().data() + before * static_cast<std::size_t>(m.words());
   m.offsets = offsets_.as<std::int64_t>().data() + slot(epoch) * (rows + 1);
   return m;
 }
@@ -49,15 +69,14 @@ void KeptColumns::set_bits(std::span<const std::uint8_t> bits) {
   if (bits_.size() == 0) bits_ = Buffer(bits.size(), use_, account_);
   device_.upload(bits_.data(), bits.data(), bits.size());
   m_.row_bits = bits_.as<std::uint8_t>().data();
-  whole_.assign(whole_.size(), false);
+  drawn_.assign(drawn_.size(), false);
 }
 
 void KeptColumns::draw(std::int64_t epoch, std::uint32_t threshold, std::uint64_t stream) {
   const auto rows = static_cast<std::int64_t>(nodes_.size());
   const ColumnMasks m = masks_of(epoch);
-  // Without dropout, masks change with the bits alone.
-  if (threshold == 0 && whole_[slot(epoch)]) return;
-  whole_[slot(epoch)] = threshold == 0;
+  if (m.keeps_all && drawn_[slot(epoch)]) return;
+  drawn_[slot(epoch)] = true;
   if (device_.queue() != nullptr) {
     return cuda::draw_columns(
         *device_.queue(), m, threshold, stream, rows, placed_starts_.data(),

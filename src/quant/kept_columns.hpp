@@ -21,9 +21,11 @@ class KeptColumns {
  public:
   /// `nodes`: the node of each row, which keys its mask. `starts`: ascending row numbers whose
   /// `offset` is asked for; the first is 0 and the last the number of rows. `format` has one group
-  /// and no exact columns. `device` must outlive the object; `account` counts memory on it.
+  /// and no exact columns. `drops`: whether the threshold of draws is not 0; if it is, rows of the
+  /// same bits share a mask. `device` must outlive the object; `account` counts memory on it.
   KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64_t> starts, std::int64_t cols,
-              RowFormat format, int epochs, Device& device, MemoryUse use, MemoryAccount* account);
+              RowFormat format, bool drops, int epochs, Device& device, MemoryUse use,
+              MemoryAccount* account);
   KeptColumns(const KeptColumns&) = delete;
   KeptColumns& operator=(const KeptColumns&) = delete;
 
@@ -61,9 +63,10 @@ class KeptColumns {
   Placed<std::int64_t> placed_nodes_, placed_starts_;
   MemoryAccount page_locked_;
   Buffer masks_, offsets_;
-  Buffer bits_;              ///< Empty until `set_bits`.
-  std::vector<bool> whole_;  ///< Whether the last masks of a slot kept all columns at these bits.
-  Buffer start_offsets_;     ///< On a CUDA device: the offsets of `starts`, in page-locked memory.
+  Buffer bits_;  ///< Empty until `set_bits`.
+  std::vector<bool>
+      drawn_;             ///< Of rows that keep all columns: whether a slot has the bits' offsets.
+  Buffer start_offsets_;  ///< On a CUDA device: the offsets of `starts`, in page-locked memory.
   ColumnMasks m_;
 };
 

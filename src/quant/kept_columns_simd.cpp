@@ -64,14 +64,13 @@ void DrawRows(const ColumnMasks& m, std::uint32_t threshold, std::uint64_t strea
               std::int64_t begin, std::int64_t end) {
   const std::int64_t words = m.words();
   for (std::int64_t r = begin; r < end; ++r) {
-    std::uint64_t* mask = m.mask(r);
-    if (threshold == 0) {
-      std::fill_n(mask, words, ~std::uint64_t{0});
-      if (m.cols * kBits % 64 != 0) mask[words - 1] >>= 64 - m.cols * kBits % 64;
-    } else {
-      mask[words - 1] = 0;
-      DrawMask<kBits>(m.cols, threshold, m.key(stream, r), reinterpret_cast<std::byte*>(mask));
+    if (m.keeps_all) {
+      draw_row(m, threshold, stream, r);
+      continue;
     }
+    std::uint64_t* mask = m.mask(r);
+    mask[words - 1] = 0;
+    DrawMask<kBits>(m.cols, threshold, m.key(stream, r), reinterpret_cast<std::byte*>(mask));
     // In each column, the lowest bits only.
     const std::uint64_t bits = ~std::uint64_t{0} / max_code(kBits) * max_code(m.column_bits(r));
     for (std::int64_t w = 0; w < words; ++w) mask[w] &= bits;

@@ -26,6 +26,9 @@ struct ColumnMasks {
   /// column and 0 for a dropped one, filled up with zeros to whole words. With 16 and 32 bits they
   /// are those of 8.
   std::uint64_t* masks = nullptr;
+  /// Whether no column is dropped. Then `masks` are those of rows of 1, 2, 4 and 8 bits, up to the
+  /// format's, and drawing sets offsets only.
+  bool keeps_all = false;
   std::int64_t* offsets = nullptr;  ///< In bytes; one more than rows.
 
   HELIOGRAPH_HOST_DEVICE constexpr int mask_bits() const {
@@ -35,12 +38,20 @@ struct ColumnMasks {
   HELIOGRAPH_HOST_DEVICE constexpr std::int64_t words() const {
     return (cols * mask_bits() + 63) / 64;
   }
-  HELIOGRAPH_HOST_DEVICE std::uint64_t* mask(std::int64_t row) const {
-    return masks + row * words();
-  }
   /// The bits of a column that travel in a row.
   HELIOGRAPH_HOST_DEVICE int column_bits(std::int64_t row) const {
     return row_bits != nullptr ? row_bits[row] : mask_bits();
+  }
+  HELIOGRAPH_HOST_DEVICE std::uint64_t* mask(std::int64_t row) const {
+    return masks + (keeps_all ? mask_of_bits(column_bits(row)) : row) * words();
+  }
+  /// The number of the mask of rows of 1, 2, 4 or 8 bits if all columns are kept.
+  HELIOGRAPH_HOST_DEVICE static constexpr int mask_of_bits(int bits) {
+    return (bits > 1 ? 1 : 0) + (bits > 2 ? 1 : 0) + (bits > 4 ? 1 : 0);
+  }
+  /// How many masks `rows` rows have.
+  HELIOGRAPH_HOST_DEVICE constexpr std::int64_t mask_count(std::int64_t rows) const {
+    return keeps_all ? 1 + mask_of_bits(mask_bits()) : rows;
   }
   HELIOGRAPH_HOST_DEVICE std::uint64_t key(std::uint64_t stream, std::int64_t row) const {
     return row_key(stream, static_cast<std::uint64_t>(nodes[row]));
@@ -82,6 +93,10 @@ struct MoveBits {
 /// Draws the mask of a row, and sets offsets[row + 1] to the row's bytes.
 HELIOGRAPH_HOST_DEVICE inline void draw_row(const ColumnMasks& m, std::uint32_t threshold,
                                             std::uint64_t stream, std::int64_t row) {
+  if (m.keeps_all) {
+    m.offsets[row + 1] = m.bytes_of(m.cols * m.column_bits(row));
+    return;
+  }
   std::uint64_t* mask = m.mask(row);
   for (std::int64_t w = 0; w < m.words(); ++w) mask[w] = 0;
   const std::uint64_t key = m.key(stream, row), ones = (1ULL << m.column_bits(row)) - 1;

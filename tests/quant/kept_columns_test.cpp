@@ -128,7 +128,7 @@ TEST(KeptColumns, RowsAfterDropoutComeBackWhole) {
     std::vector<std::byte> packed(codec->encoded_bytes(kMaskedRows, cols) + 64);
     codec->encode(x.view(), {rows, nullptr, ids.data()}, 5, packed.data(),
                   kernels->device().threads());
-    KeptColumns columns(ids, {0, 4, kMaskedRows}, cols, format, 2, kernels->device(),
+    KeptColumns columns(ids, {0, 4, kMaskedRows}, cols, format, threshold > 0, 2, kernels->device(),
                         MemoryUse::halo, nullptr);
     columns.draw(6, threshold, kMaskStream);
     columns.draw(7, threshold, kMaskStream + 1);
@@ -167,7 +167,7 @@ TEST(KeptColumns, RowsOfFewerBitsHaveTheValuesOfTheirOwnFormat) {
       make_reference_codec(layout)->encode(x.view(), selection, 5, reference.data(), threads);
       EXPECT_EQ(packed, reference);
 
-      KeptColumns columns(ids, {0, kMaskedRows}, cols, layout, 1, kernels->device(),
+      KeptColumns columns(ids, {0, kMaskedRows}, cols, layout, false, 1, kernels->device(),
                           MemoryUse::halo, nullptr);
       columns.set_bits(bits);
       columns.draw(0, 0, kMaskStream);

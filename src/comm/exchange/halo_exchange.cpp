@@ -43,7 +43,8 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
   }
   const auto make = [&](std::vector<std::int64_t> nodes, std::vector<std::int64_t> from, int held) {
     return std::make_unique<KeptColumns>(std::move(nodes), std::move(from), site_.cols, format,
-                                         held, shard_.device(), MemoryUse::halo, account);
+                                         site_.dropped.threshold != 0, held, shard_.device(),
+                                         MemoryUse::halo, account);
   };
   sent_columns_ = make(std::move(sent), std::move(starts), 1);
   starts = {};

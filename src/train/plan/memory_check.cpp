@@ -135,9 +135,11 @@ std::int64_t halo_bytes(const std::vector<Site>& sites, const ExchangeOptions& e
     const auto bytes = 2 * rows * static_cast<std::int64_t>(policy.most_row_bytes(site));
     // How many of the rows with covers are rows or sums is not known here.
     if (policy.thins(site) && site.sums == nullptr) {
-      const ColumnMasks masks{nullptr, site.cols, policy.of(site, {}).format, nullptr, nullptr};
+      const ColumnMasks masks{nullptr, site.cols, policy.of(site, {}).format};
       // Masks and offsets of rows sent, and of rows received in each epoch held, and node numbers.
-      const std::int64_t words = (1 + policy.slots(site)) * (masks.words() + 1) + 2;
+      // Rows that keep all columns share a few masks.
+      const std::int64_t mask_words = policy.keeps_columns(site) ? masks.words() : 0;
+      const std::int64_t words = (1 + policy.slots(site)) * (mask_words + 1) + 2;
       sum = std::min(kMostBytes, sum + capped_product(rows, 8 * words));
       packed = std::max(packed, bytes / 2);
     }
