@@ -113,13 +113,13 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   } else if (request.train.exchange.staleness == 0) {
     note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
   }
-  if (const ExchangeOptions& exchange = request.train.exchange; !exchange.kept_columns) {
-    const bool chooses_bits = !exchange.auto_bits.empty();
-    if (chooses_bits || exchange.rows == ExchangedRows::automatic) {
-      note({"kept-columns"}, chooses_bits
-                                 ? "--bits auto, which leaves out dropped columns"
-                                 : "--exchange auto, which decides whether to leave them out");
-    }
+  const ExchangeOptions& exchange = request.train.exchange;
+  if (!exchange.kept_columns && !exchange.auto_bits.empty()) {
+    note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
+  } else if (!exchange.kept_columns && flag("kept-columns") &&
+             exchange.rows == ExchangedRows::automatic) {
+    lines.emplace_back(
+        "--no-kept-columns leaves it to --exchange auto whether dropped columns travel");
   }
   for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;
@@ -160,25 +160,8 @@ std::vector<std::string> warnings(const TrainRequest& request, const GivenOption
   const ExchangeOptions& exchange = request.train.exchange;
   const ModelKind kind = request.train.model.kind;
   const int layers = request.train.model.layers;
-  const bool propagates = kind == ModelKind::appnp || kind == ModelKind::dagnn;
-  // Exchanges that follow each other in a pass.
-  const std::string chain =
-      propagates ? counted(request.train.model.hops, "hop") : counted(layers, "layer");
-  const int exchanges = propagates ? request.train.model.hops : layers;
   const int parts = request.train.partition.parts;
-  const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
   std::vector<std::string> lines = options_without_effect(request, flag);
-  if (parts > 1 && all_late(exchange) && exchanges >= 4) {
-    lines.push_back(fmt::format(
-        "{} with --staleness {}{} often lose much of their score: compare with --staleness 0, or "
-        "try --stale-sites lowest-backward",
-        chain, exchange.staleness, bits < 32 ? " at " + counted(bits, "bit") : ""));
-  } else if (const std::string& chosen = exchange.auto_bits;
-             parts > 1 && bits == 1 && (chosen.empty() || chosen == "auto") && exchanges >= 6) {
-    lines.push_back(
-        fmt::format("{} at 1 bit{} can lose score on some graphs: compare with --bits 2 or more",
-                    chain, chosen.empty() ? "" : " in the mean"));
-  }
   const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
   // Without --no-precompute, the first layer of attention exchanges nothing.
   const bool sends = attends && (layers > 1 || !request.train.model.precompute);

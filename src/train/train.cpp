@@ -27,6 +27,7 @@
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/saver.hpp"
 #include "train/checkpoint/trainer_state.hpp"
+#include "train/exchange_advice.hpp"
 #include "train/gather_values.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
@@ -80,10 +81,8 @@ class RankRun {
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
     if (is_root() && callbacks.log && comm.size() > 1) {
-      warn_of_narrow_rows();
-      tell_of_kept_columns();
-      warn_of_idle_budget();
-      warn_of_unreached_lag();
+      log_exchange_advice(options_, trainer_.halo().policy(), trainer_.model().sites(),
+                          trainer_.halo().chooses_bits(), callbacks.log);
     }
   }
 
@@ -220,70 +219,8 @@ class RankRun {
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
 
-  /// If rows with what decodes them take more bytes than they would in bf16, at all sites together.
-  void warn_of_narrow_rows() {
-    ExchangeOptions bf16 = options_.exchange;
-    bf16.auto_bits.clear();
-    for (Bits* bits : {&bf16.bits_forward, &bf16.bits_backward}) {
-      if (bit_count(*bits) < 16) *bits = Bits::bf16;
-    }
-    const std::span<const Site> sites = trainer_.model().sites();
-    const ExchangePolicy coded(options_.exchange, options_.epochs, sites);
-    const ExchangePolicy plain(bf16, options_.epochs, sites);
-    double bytes = 0, in_bf16 = 0;
-    for (const Site& site : sites) {
-      bytes += coded.budget_row_bytes(site);
-      in_bf16 += plain.budget_row_bytes(site);
-    }
-    if (bytes <= in_bf16) return;
-    callbacks_.log(LogLevel::warning,
-                   fmt::format("the rows of a node have so few columns that they take {} bytes an "
-                               "epoch, with what decodes them, and {} with 16 bits: {}",
-                               bytes, in_bf16, spell_options("--bits 16 sends less")));
-  }
-
   bool keeps_columns() {
     return comm_.size() > 1 && trainer_.halo().policy().keeps_columns(trainer_.model().sites());
-  }
-
-  void warn_of_idle_budget() {
-    if (options_.exchange.auto_bits.empty() || trainer_.model().sites().empty() ||
-        trainer_.halo().chooses_bits()) {
-      return;
-    }
-    callbacks_.log(LogLevel::warning,
-                   spell_options("--bits auto leaves all rows at the fewest bits: neither dropout "
-                                 "nor covers save bytes that it could spend; --bits auto:2 gives "
-                                 "it more"));
-  }
-
-  void warn_of_unreached_lag() {
-    const ExchangePolicy& policy = trainer_.halo().policy();
-    if (!policy.stale()) return;
-    int oldest = 0, age = 0, synchronous = 0;
-    for (int epoch = 0; epoch < options_.epochs && oldest < options_.exchange.staleness; ++epoch) {
-      age = policy.synchronous({epoch}) ? 0 : age + 1;
-      synchronous += age == 0 ? 1 : 0;
-      oldest = std::max(oldest, age);
-    }
-    if (oldest == options_.exchange.staleness) return;
-    callbacks_.log(
-        LogLevel::warning,
-        fmt::format("{} is never reached in {}, {} of them synchronous: halo rows are "
-                    "at most {} old",
-                    spell_options(fmt::format("--staleness {}", options_.exchange.staleness)),
-                    counted(options_.epochs, "epoch"), synchronous, counted(oldest, "epoch")));
-  }
-
-  void tell_of_kept_columns() {
-    const bool keeps = keeps_columns(), asked = options_.exchange.kept_columns;
-    if (keeps && !asked) {
-      callbacks_.log(LogLevel::info, "kept columns: columns that dropout drops do not travel");
-    }
-    if (keeps || !asked) return;
-    callbacks_.log(LogLevel::warning,
-                   spell_options("--kept-columns leaves nothing out: no rows that ranks exchange "
-                                 "are what ReLU and dropout leave"));
   }
 
   /// Once, after a tenth of the epochs.

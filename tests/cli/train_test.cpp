@@ -373,10 +373,17 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
               HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "auto"}),
               HasSubstr("warning: 10 hops at 1 bit in the mean can lose score on some graphs"));
+  EXPECT_THAT(warnings({"--model", "appnp", "--bits", "auto:1"}),
+              HasSubstr("warning: 10 hops at 1 bit in the mean can lose score on some graphs"));
+  EXPECT_THAT(warnings({"--layers", "4", "--staleness", "1", "--epochs", "2",
+                        "--no-transform-first", "--stale-sites",
+                        "layers.1.forward,layers.2.forward,layers.3.forward,layers.1.backward,"
+                        "layers.2.backward,layers.3.backward"}),
+              HasSubstr("warning: 4 layers with --staleness 1 often lose much of their score"));
   EXPECT_THAT(warnings({"--no-kept-columns", "--bits", "auto:2"}),
               HasSubstr("warning: --no-kept-columns has no effect with --bits auto, which "));
   EXPECT_THAT(warnings({"--no-kept-columns", "--exchange", "auto"}),
-              HasSubstr("warning: --no-kept-columns has no effect with --exchange auto, which "));
+              HasSubstr("warning: --no-kept-columns leaves it to --exchange auto whether "));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
 }
