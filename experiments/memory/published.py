@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from command import add_command_option, find_command, require_modules
@@ -84,14 +85,30 @@ def write_tables(folder, nodes, edges, cols, generator):
         numbers(os.path.join(split, name), part)
 
 
+def write_array(archive, name, dtype, shape, values, blocks=64):
+    """Adds an array to an archive in blocks. `values(n)`: the next n rows of a tall array, or the next
+    n values of another."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False,
+                  "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        rows = shape[0] if len(shape) == 2 and shape[0] > shape[1] else int(np.prod(shape))
+        for i in range(blocks):
+            count = rows * (i + 1) // blocks - rows * i // blocks
+            file.write(values(count).astype(dtype).tobytes())
+
+
 def write_archives(folder, nodes, edges, cols, generator):
     """Archives of the Open Graph Benchmark, such as those of ogbn-papers100M."""
     raw = os.path.join(folder, "raw")
     os.makedirs(raw)
-    features = np.tile(generator.standard_normal((1, cols)).astype("f4"), (nodes, 1))
-    np.savez_compressed(os.path.join(raw, "data.npz"), node_feat=features,
-                        edge_index=generator.integers(0, nodes, (2, edges)),
-                        num_nodes_list=np.array([nodes]), num_edges_list=np.array([edges]))
+    row = generator.standard_normal((1, cols))
+    with zipfile.ZipFile(os.path.join(raw, "data.npz"), "w", zipfile.ZIP_DEFLATED,
+                         compresslevel=1) as archive:
+        write_array(archive, "node_feat", "f4", (nodes, cols), lambda n: np.repeat(row, n, axis=0))
+        write_array(archive, "edge_index", "i8", (2, edges), lambda n: generator.integers(0, nodes, n))
+        for name, number in (("num_nodes_list", nodes), ("num_edges_list", edges)):
+            write_array(archive, name, "i8", (1,), lambda n, number=number: np.full(n, number))
     labels = generator.integers(0, 172, (nodes, 1)).astype("f4")
     labels[generator.random(nodes) > 0.014] = np.nan  # Few papers have a label.
     np.savez_compressed(os.path.join(raw, "node-label.npz"), node_label=labels)

@@ -114,10 +114,11 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
   }
   const ExchangeOptions& exchange = request.train.exchange;
-  if (!exchange.kept_columns && !exchange.auto_bits.empty()) {
+  const bool exchanges = request.train.partition.parts > 1 && exchanges_rows(request.train);
+  const bool declines = exchanges && !exchange.kept_columns && flag("kept-columns");
+  if (declines && !exchange.auto_bits.empty()) {
     note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
-  } else if (!exchange.kept_columns && flag("kept-columns") &&
-             exchange.rows == ExchangedRows::automatic) {
+  } else if (declines && exchange.rows == ExchangedRows::automatic) {
     lines.emplace_back(
         "--no-kept-columns leaves it to --exchange auto whether dropped columns travel");
   }

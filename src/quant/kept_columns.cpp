@@ -10,11 +10,11 @@ namespace {
 /// Rows of one task, enough that the cost of starting a task is negligible.
 constexpr std::int64_t kRowsPerTask = 256;
 
-/// ColumnMasks::masks of rows that keep all columns.
-std::vector<std::uint64_t> masks_of_bits(const ColumnMasks& m) {
+/// ColumnMasks::masks if all columns are kept.
+std::vector<std::uint64_t> whole_masks(const ColumnMasks& m) {
   std::vector<std::uint64_t> masks(static_cast<std::size_t>(m.mask_count(0) * m.words()), 0);
   for (int bits = 1; bits <= m.mask_bits(); bits *= 2) {
-    std::uint64_t* mask = masks.data() + ColumnMasks::mask_of_bits(bits) * m.words();
+    std::uint64_t* mask = masks.data() + ColumnMasks::mask_index(bits) * m.words();
     for (std::int64_t c = 0; c < m.cols; ++c) {
       const std::int64_t bit = code_bit(m.mask_bits(), m.cols, c);
       mask[bit / 64] |= ((1ULL << bits) - 1) << (bit % 64);
@@ -49,7 +49,7 @@ KeptColumns::KeptColumns(std::vector<std::int64_t> nodes, std::vector<std::int64
   const auto words = static_cast<std::size_t>(m_.mask_count(rows) * m_.words());
   masks_ = Buffer((drops ? slots : 1) * words * 8, use, account);
   if (!drops) {
-    const std::vector<std::uint64_t> masks = masks_of_bits(m_);
+    const std::vector<std::uint64_t> masks = whole_masks(m_);
     device.upload(masks_.data(), masks.data(), masks_.size());
   }
   offsets_ = Buffer(slots * (nodes_.size() + 1) * 8, use, account);

@@ -64,8 +64,8 @@ class KeptColumns {
   MemoryAccount page_locked_;
   Buffer masks_, offsets_;
   Buffer bits_;  ///< Empty until `set_bits`.
-  std::vector<bool>
-      drawn_;             ///< Of rows that keep all columns: whether a slot has the bits' offsets.
+  /// Whether a slot's offsets are those of the present bits. Used only if all columns are kept.
+  std::vector<bool> drawn_;
   Buffer start_offsets_;  ///< On a CUDA device: the offsets of `starts`, in page-locked memory.
   ColumnMasks m_;
 };

@@ -43,15 +43,15 @@ struct ColumnMasks {
     return row_bits != nullptr ? row_bits[row] : mask_bits();
   }
   HELIOGRAPH_HOST_DEVICE std::uint64_t* mask(std::int64_t row) const {
-    return masks + (keeps_all ? mask_of_bits(column_bits(row)) : row) * words();
+    return masks + (keeps_all ? mask_index(column_bits(row)) : row) * words();
   }
-  /// The number of the mask of rows of 1, 2, 4 or 8 bits if all columns are kept.
-  HELIOGRAPH_HOST_DEVICE static constexpr int mask_of_bits(int bits) {
+  /// Which of `masks` rows of 1, 2, 4 or 8 bits have if all columns are kept.
+  HELIOGRAPH_HOST_DEVICE static constexpr int mask_index(int bits) {
     return (bits > 1 ? 1 : 0) + (bits > 2 ? 1 : 0) + (bits > 4 ? 1 : 0);
   }
   /// How many masks `rows` rows have.
   HELIOGRAPH_HOST_DEVICE constexpr std::int64_t mask_count(std::int64_t rows) const {
-    return keeps_all ? 1 + mask_of_bits(mask_bits()) : rows;
+    return keeps_all ? 1 + mask_index(mask_bits()) : rows;
   }
   HELIOGRAPH_HOST_DEVICE std::uint64_t key(std::uint64_t stream, std::int64_t row) const {
     return row_key(stream, static_cast<std::uint64_t>(nodes[row]));

@@ -24,20 +24,23 @@ std::string advice_on_depth(const TrainOptions& options, const ExchangePolicy& p
   const int depth = propagates ? model.hops : model.layers;
   const std::string chain = counted(depth, propagates ? "hop" : "layer");
   const ExchangeOptions& exchange = options.exchange;
-  const int bits = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
+  const std::optional<BitBudget>& budget = policy.budget();
+  const auto [fewest, most] =
+      std::minmax({bit_count(exchange.bits_forward), bit_count(exchange.bits_backward)});
   const auto late = [&](const Site& site) { return policy.late(site); };
   if (policy.stale() && depth >= kDeepForLag && std::ranges::all_of(sites, late)) {
     return fmt::format("{} with {}{} often lose much of their score: {}", chain,
                        spell_options(fmt::format("--staleness {}", exchange.staleness)),
-                       bits < 32 ? " at " + counted(bits, "bit") : "",
+                       fewest < 32 && !budget ? " at " + counted(fewest, "bit") : "",
                        spell_options("compare with --staleness 0, or try --stale-sites "
                                      "lowest-backward"));
   }
-  const std::optional<BitBudget>& budget = policy.budget();
-  const bool one_bit = bits == 1 && (!budget || (budget->bytes == 0 && budget->mean_bits <= 1));
+  const bool one_bit =
+      budget ? most == 1 && budget->bytes == 0 && budget->mean_bits <= 1 : fewest == 1;
   if (sites.empty() || depth < kDeepForOneBit || !one_bit) return "";
-  return fmt::format("{} at 1 bit{} can lose score on some graphs: {}", chain,
-                     budget ? " in the mean" : "", spell_options("compare with --bits 2 or more"));
+  return fmt::format("{} {} can lose score on some graphs: {}", chain,
+                     budget ? "in the bytes of 1 bit" : "at 1 bit",
+                     spell_options("compare with --bits 2 or more"));
 }
 
 /// If rows with what decodes them take more bytes than they would in bf16, at all sites together.

@@ -372,9 +372,9 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "1"}),
               HasSubstr("warning: 10 hops at 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "auto"}),
-              HasSubstr("warning: 10 hops at 1 bit in the mean can lose score on some graphs"));
+              HasSubstr("warning: 10 hops in the bytes of 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--model", "appnp", "--bits", "auto:1"}),
-              HasSubstr("warning: 10 hops at 1 bit in the mean can lose score on some graphs"));
+              HasSubstr("warning: 10 hops in the bytes of 1 bit can lose score on some graphs"));
   EXPECT_THAT(warnings({"--layers", "4", "--staleness", "1", "--epochs", "2",
                         "--no-transform-first", "--stale-sites",
                         "layers.1.forward,layers.2.forward,layers.3.forward,layers.1.backward,"

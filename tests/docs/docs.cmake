@@ -21,4 +21,5 @@ add_docs_test(readme README.md)
 add_docs_test(pages pages README.md)
 set_tests_properties(docs.readme docs.pages PROPERTIES FIXTURES_REQUIRED installed)
 # Some commands start the processes of a job.
-set_tests_properties(docs.readme docs.pages PROPERTIES RESOURCE_LOCK processes)
+set_tests_properties(docs.readme docs.pages PROPERTIES
+  RESOURCE_LOCK processes PROCESSORS 2)

@@ -24,12 +24,12 @@ add_test(NAME experiments.convert
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)
 set_tests_properties(experiments.convert PROPERTIES
   LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
-# Trials of the real command need MPI.
+# It measures times, so nothing may run beside it. Trials of the real command need MPI.
 add_test(NAME experiments.faults
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)
 set_tests_properties(experiments.faults PROPERTIES
-  LABELS experiments TIMEOUT 300 RESOURCE_LOCK processes)
+  LABELS experiments TIMEOUT 300 RUN_SERIAL TRUE)
 # Imports small graphs in the published forms, with the real command.
 if(fixture_python)
   add_test(NAME experiments.published

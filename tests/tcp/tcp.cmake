@@ -5,8 +5,10 @@ foreach(case oracle evaluation command overwrite damage advice stuck_results lau
   add_test(NAME tcp.${case}
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_tcp.py ${case}
             --heliograph ${PROJECT_BINARY_DIR}/heliograph)
-  # Processes of one job use every core. Only tests of one process run beside it.
-  set_tests_properties(tcp.${case} PROPERTIES LABELS tcp TIMEOUT 300 RESOURCE_LOCK processes)
+  # Processes of one job use every core, so jobs run one after the other.
+  set_tests_properties(tcp.${case} PROPERTIES LABELS tcp TIMEOUT 300
+    RESOURCE_LOCK processes PROCESSORS 2)
 endforeach()
 # They have deadlines.
-set_tests_properties(tcp.stuck_results tcp.signals tcp.lost_rank PROPERTIES RUN_SERIAL ON)
+set_tests_properties(tcp.command tcp.run_key tcp.stuck_results tcp.signals tcp.lost_rank PROPERTIES
+  RUN_SERIAL ON)

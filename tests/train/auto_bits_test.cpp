@@ -107,30 +107,33 @@ TEST(AutoBits, DependOnNeitherThreadsNorBlocks) {
 // Bits are chosen anew after epoch 24, by what its rows held, also if the run ends there.
 TEST(AutoBits, AreChosenAnewAndResumed) {
   const Dataset data = data_set();
-  TrainOptions o = options_of(ModelKind::gcn, "auto:1.5", 29);
-  o.exchange.staleness = 2;
-  o.exchange.stale_sites = "all";
-  const TrainResult whole = train(data, o);
-  EXPECT_EQ(whole.epochs[1].lag, 0);
-  EXPECT_EQ(whole.epochs[24].lag, 2);
-  EXPECT_EQ(whole.epochs[25].lag, 0);
-  for (const int first : {24, 26}) {
-    SCOPED_TRACE(first);
-    const test::TemporaryDirectory folder;
-    TrainOptions part = o;
-    part.epochs = first;
-    part.checkpoint.folder = folder / "c";
-    part.checkpoint.every = 100;
-    const TrainResult before = train(data, part);
-    if (first == 24) {
-      EXPECT_NE(before.sites[0].bits, whole.sites[0].bits);
-    }
-    part.epochs = o.epochs;
-    part.checkpoint.resume = newest_checkpoint(folder / "c");
-    const TrainResult resumed = train(data, part);
-    test::expect_same_run(whole, resumed);
-    for (std::size_t s = 0; s < whole.sites.size(); ++s) {
-      EXPECT_EQ(whole.sites[s].bits, resumed.sites[s].bits);
+  for (const auto& [staleness, stops] :
+       {std::pair<int, std::vector<int>>{0, {25}}, {2, {24, 26}}}) {
+    TrainOptions o = options_of(ModelKind::gcn, "auto:1.5", 29);
+    o.exchange.staleness = staleness;
+    o.exchange.stale_sites = "all";
+    const TrainResult whole = train(data, o);
+    EXPECT_EQ(whole.epochs[1].lag, 0);
+    EXPECT_EQ(whole.epochs[24].lag, staleness);
+    EXPECT_EQ(whole.epochs[25].lag, 0);
+    for (const int first : stops) {
+      SCOPED_TRACE(first);
+      const test::TemporaryDirectory folder;
+      TrainOptions part = o;
+      part.epochs = first;
+      part.checkpoint.folder = folder / "c";
+      part.checkpoint.every = 100;
+      const TrainResult before = train(data, part);
+      if (first == 24) {
+        EXPECT_NE(before.sites[0].bits, whole.sites[0].bits);
+      }
+      part.epochs = o.epochs;
+      part.checkpoint.resume = newest_checkpoint(folder / "c");
+      const TrainResult resumed = train(data, part);
+      test::expect_same_run(whole, resumed);
+      for (std::size_t s = 0; s < whole.sites.size(); ++s) {
+        EXPECT_EQ(whole.sites[s].bits, resumed.sites[s].bits);
+      }
     }
   }
 }

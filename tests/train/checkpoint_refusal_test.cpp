@@ -63,8 +63,7 @@ TEST_F(Refusal, EveryTruncationIsRefusedByFile) {
   for (const std::string file : kFiles) {
     const std::string whole = read_text(newest() / file);
     ASSERT_LT(whole.size(), 8192U);
-    // Every length of the headers, and every third beyond.
-    for (std::size_t bytes = 0; bytes < whole.size(); bytes += bytes < 512 ? 1 : 3) {
+    for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
       const std::string said = refusal_once(file, whole.substr(0, bytes));
       ASSERT_NE(said.find(file), std::string::npos) << said;
     }

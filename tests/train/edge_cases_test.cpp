@@ -208,18 +208,20 @@ void expect_like_one_rank(const Dataset& data, const TrainOptions& options) {
 
 // A rank without training nodes has no rows: only in inductive training can there be one.
 TEST(EdgeCases, RanksWithoutTrainingNodesTakePartInInductiveTraining) {
-  for (const bool sparse : {false, true}) {
-    Dataset data = test::make_small_dataset(24, 6, 2, 8, false, sparse);
-    set_roles(data,
-              [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
-    TrainOptions options = four_epochs(8);
-    options.model.layers = 3;
-    options.model.residual = Residual::identity;
-    options.model.precompute = !sparse;
-    options.metric = Metric::accuracy;
-    options.inductive = true;
-    options.exchange.staleness = 1;
-    expect_like_one_rank(data, options);
+  for (const bool precompute : {true, false}) {
+    for (const bool sparse : {false, true}) {
+      Dataset data = test::make_small_dataset(24, 6, 2, 8, false, sparse);
+      set_roles(data,
+                [](std::size_t v, Role r) { return r == Role::train && v > 4 ? Role::test : r; });
+      TrainOptions options = four_epochs(8);
+      options.model.layers = 3;
+      options.model.residual = Residual::identity;
+      options.model.precompute = precompute;
+      options.metric = Metric::accuracy;
+      options.inductive = true;
+      options.exchange.staleness = 1;
+      expect_like_one_rank(data, options);
+    }
   }
 }
 
