@@ -143,7 +143,8 @@ struct ExchangeOptions {
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
   /// If not empty, each row has 1, 2 or 4 bits: at least those of its direction, which must be at
   /// most 4, and more where its rounding adds more to errors of sums. They are chosen after epochs
-  /// 0, 24, 49, ... so that rows take, in the mean of epochs, no more bytes than this budget.
+  /// 0, 24, 49, ... so that rows take, in the mean of epochs, no more bytes than this budget or, if
+  /// that is more, than at the fewest bits.
   /// "auto": that of boundary rows with all columns at the fewest bits.
   /// "auto:B": the same at B bits a value, from 1 to 4.
   /// "auto:SIZE": SIZE bytes over all ranks, such as "auto:20MB".

@@ -115,12 +115,8 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   }
   const ExchangeOptions& exchange = request.train.exchange;
   const bool exchanges = request.train.partition.parts > 1 && exchanges_rows(request.train);
-  const bool declines = exchanges && !exchange.kept_columns && flag("kept-columns");
-  if (declines && !exchange.auto_bits.empty()) {
+  if (exchanges && !exchange.kept_columns && !exchange.auto_bits.empty()) {
     note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
-  } else if (declines && exchange.rows == ExchangedRows::automatic) {
-    lines.emplace_back(
-        "--no-kept-columns leaves it to --exchange auto whether dropped columns travel");
   }
   for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;

@@ -98,8 +98,7 @@ BitChooser::BitChooser(Communicator& comm, const Shard& shard, const ExchangePol
   const double bytes = budget.bytes > 0 ? static_cast<double>(budget.bytes) : sums[0];
   fewest_bytes_ = sums[2];
   budget_ = bytes - sums[1];
-  const bool given = budget.bytes > 0 || budget.mean_bits > 0;
-  if (given && budget_ < fewest_bytes_) {
+  if (budget.bytes > 0 && budget_ < fewest_bytes_) {
     throw_error(
         ErrorCode::usage,
         "--bits {} gives rows {:.0f} bytes an epoch, but they take {:.0f} at the fewest bits",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -25,13 +26,15 @@ struct SumScales {
 class BitChooser {
  public:
   /// `sites`: those of the model; the bits of rows of those that vary are chosen. The communicator
-  /// must outlive the object. Collective. Throws Error: usage (rows take more bytes than the given
-  /// budget at the fewest bits), peer_lost.
+  /// must outlive the object. Collective. Throws Error: usage (rows take more bytes than a budget
+  /// in bytes at the fewest bits), peer_lost.
   BitChooser(Communicator& comm, const Shard& shard, const ExchangePolicy& policy,
              std::span<const Site> sites, const SumScales& scales, MemoryAccount* account);
 
   /// Whether a row may have more than the fewest bits within the budget.
   bool spends() const;
+  /// By how many bytes an epoch all ranks exceed the budget at the fewest bits.
+  double bytes_over_budget() const { return std::max(0.0, fewest_bytes_ - budget_); }
 
   /// Returns the bits of each site's inner rows, none for a site that does not vary. `ranges`: of
   /// each site's inner rows, likewise. Collective. Throws Error: peer_lost.

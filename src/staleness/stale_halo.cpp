@@ -78,6 +78,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
   }
   if (policy.budget() && scales != nullptr && comm.size() > 1) {
     bit_chooser_.emplace(comm, shard.shard(), policy_, sites, *scales, account);
+    bytes_over_budget_ = bit_chooser_->bytes_over_budget();
     if (!bit_chooser_->spends()) bit_chooser_.reset();
     ranges_.resize(sites.size());
   }

@@ -65,6 +65,8 @@ class StaleHalo final : public Halo {
 
   /// Whether rows have other bits than the fewest, from the second epoch on.
   bool chooses_bits() const { return bit_chooser_.has_value(); }
+  /// BitChooser::bytes_over_budget, if bits could be chosen.
+  double bytes_over_budget() const { return bytes_over_budget_; }
   /// Ends an epoch whose passes are done: if it chooses bits, chooses those of later epochs' rows.
   /// Collective. Throws Error: peer_lost.
   void end_epoch();
@@ -181,6 +183,7 @@ class StaleHalo final : public Halo {
   std::deque<HaloSlot> shared_slots_;
   std::vector<SiteHalo> site_halos_;
   std::optional<BitChooser> bit_chooser_;
+  double bytes_over_budget_ = 0;
   std::vector<std::vector<float>> ranges_;  ///< By site, in an epoch that chooses bits.
   std::vector<int> opened_;                 ///< The sites of this epoch's exchanges, in order.
   Clock clock_;

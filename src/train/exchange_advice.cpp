@@ -16,9 +16,25 @@ namespace {
 constexpr int kDeepForLag = 4;
 constexpr int kDeepForOneBit = 6;
 
+/// The greatest age of halo rows in a run, and how many epochs are synchronous.
+struct Ages {
+  int oldest = 0, synchronous = 0;
+};
+
+Ages ages_in(const TrainOptions& options, const ExchangePolicy& policy) {
+  Ages ages;
+  for (int epoch = 0, age = 0; epoch < options.epochs && ages.oldest < options.exchange.staleness;
+       ++epoch) {
+    age = policy.synchronous({epoch}) ? 0 : age + 1;
+    ages.synchronous += age == 0 ? 1 : 0;
+    ages.oldest = std::max(ages.oldest, age);
+  }
+  return ages;
+}
+
 /// Of a run whose model is so deep that late rows or 1 bit may cost score; empty if it is not.
 std::string advice_on_depth(const TrainOptions& options, const ExchangePolicy& policy,
-                            std::span<const Site> sites) {
+                            std::span<const Site> sites, int oldest) {
   const ModelOptions& model = options.model;
   const bool propagates = model.kind == ModelKind::appnp || model.kind == ModelKind::dagnn;
   const int depth = propagates ? model.hops : model.layers;
@@ -28,7 +44,7 @@ std::string advice_on_depth(const TrainOptions& options, const ExchangePolicy& p
   const auto [fewest, most] =
       std::minmax({bit_count(exchange.bits_forward), bit_count(exchange.bits_backward)});
   const auto late = [&](const Site& site) { return policy.late(site); };
-  if (policy.stale() && depth >= kDeepForLag && std::ranges::all_of(sites, late)) {
+  if (oldest > 0 && depth >= kDeepForLag && std::ranges::all_of(sites, late)) {
     return fmt::format("{} with {}{} often lose much of their score: {}", chain,
                        spell_options(fmt::format("--staleness {}", exchange.staleness)),
                        fewest < 32 && !budget ? " at " + counted(fewest, "bit") : "",
@@ -65,30 +81,44 @@ std::string advice_on_narrow_rows(const TrainOptions& options, const ExchangePol
 }
 
 /// If no halo row gets as old as ExchangeOptions::staleness allows.
-std::string advice_on_lag(const TrainOptions& options, const ExchangePolicy& policy) {
+std::string advice_on_lag(const TrainOptions& options, const Ages& ages) {
   const int staleness = options.exchange.staleness;
-  if (!policy.stale()) return "";
-  int oldest = 0, age = 0, synchronous = 0;
-  for (int epoch = 0; epoch < options.epochs && oldest < staleness; ++epoch) {
-    age = policy.synchronous({epoch}) ? 0 : age + 1;
-    synchronous += age == 0 ? 1 : 0;
-    oldest = std::max(oldest, age);
-  }
-  if (oldest == staleness) return "";
+  if (ages.oldest == staleness) return "";
   return fmt::format(
       "{} is never reached in {}, {} of them synchronous: halo rows are at most {} old",
       spell_options(fmt::format("--staleness {}", staleness)), counted(options.epochs, "epoch"),
-      synchronous, counted(oldest, "epoch"));
+      ages.synchronous, counted(ages.oldest, "epoch"));
+}
+
+/// If rows of chosen bits all have the fewest.
+std::string advice_on_budget(const ExchangeOptions& exchange, const StaleHalo& halo) {
+  if (halo.bytes_over_budget() > 0) {
+    return fmt::format(
+        "{} by {:.0f} bytes an epoch even at the fewest bits, as partial sums take more than the "
+        "rows that they replace: {}",
+        spell_options("--bits auto exceeds its budget"), halo.bytes_over_budget(),
+        spell_options("compare with --exchange boundary"));
+  }
+  if (halo.chooses_bits()) return "";
+  const int fewest = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
+  const std::string more =
+      fewest < kMostChosenBits ? fmt::format("; --bits auto:{} gives it more", 2 * fewest) : "";
+  return spell_options(
+      "--bits auto leaves all rows at the fewest bits: neither dropout nor covers "
+      "save bytes that it could spend" +
+      more);
 }
 
 }  // namespace
 
-void log_exchange_advice(const TrainOptions& options, const ExchangePolicy& policy,
-                         std::span<const Site> sites, bool spends, const LogCallback& log) {
+void log_exchange_advice(const TrainOptions& options, const StaleHalo& halo,
+                         std::span<const Site> sites, const LogCallback& log) {
+  const ExchangePolicy& policy = halo.policy();
   const auto warn = [&](const std::string& advice) {
     if (!advice.empty()) log(LogLevel::warning, advice);
   };
-  warn(advice_on_depth(options, policy, sites));
+  const Ages ages = policy.stale() ? ages_in(options, policy) : Ages();
+  warn(advice_on_depth(options, policy, sites, ages.oldest));
   warn(advice_on_narrow_rows(options, policy, sites));
   const bool keeps = policy.keeps_columns(sites), asked = options.exchange.kept_columns;
   if (keeps && !asked) {
@@ -99,12 +129,8 @@ void log_exchange_advice(const TrainOptions& options, const ExchangePolicy& poli
         spell_options("--kept-columns leaves nothing out: no rows that ranks exchange are what "
                       "ReLU and dropout leave"));
   }
-  if (policy.budget() && !sites.empty() && !spends) {
-    warn(
-        spell_options("--bits auto leaves all rows at the fewest bits: neither dropout nor covers "
-                      "save bytes that it could spend; --bits auto:2 gives it more"));
-  }
-  warn(advice_on_lag(options, policy));
+  if (policy.budget() && !sites.empty()) warn(advice_on_budget(options.exchange, halo));
+  if (policy.stale()) warn(advice_on_lag(options, ages));
 }
 
 }  // namespace heliograph

@@ -5,15 +5,14 @@
 #include "core/site.hpp"
 #include "heliograph/log.hpp"
 #include "heliograph/options.hpp"
-#include "staleness/exchange_policy.hpp"
+#include "staleness/stale_halo.hpp"
 
 namespace heliograph {
 
 /// Logs what a user should know of the exchanges of a run with several ranks before it begins:
 /// options that bring nothing, or less than they seem to, and those that often cost score.
-/// `sites`: those of the model. `spends`: whether rows have other bits than the fewest
-/// (StaleHalo::chooses_bits).
-void log_exchange_advice(const TrainOptions& options, const ExchangePolicy& policy,
-                         std::span<const Site> sites, bool spends, const LogCallback& log);
+/// `sites`: those of the model.
+void log_exchange_advice(const TrainOptions& options, const StaleHalo& halo,
+                         std::span<const Site> sites, const LogCallback& log);
 
 }  // namespace heliograph

@@ -81,8 +81,7 @@ class RankRun {
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
     if (is_root() && callbacks.log && comm.size() > 1) {
-      log_exchange_advice(options_, trainer_.halo().policy(), trainer_.model().sites(),
-                          trainer_.halo().chooses_bits(), callbacks.log);
+      log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), callbacks.log);
     }
   }
 

@@ -380,10 +380,18 @@ TEST_F(Train, FlagsWithoutEffectAreNamed) {
                         "layers.1.forward,layers.2.forward,layers.3.forward,layers.1.backward,"
                         "layers.2.backward,layers.3.backward"}),
               HasSubstr("warning: 4 layers with --staleness 1 often lose much of their score"));
+  EXPECT_EQ(warnings({"--layers", "4", "--staleness", "1", "--stale-sites", "all", "--epochs", "3",
+                      "--warmup-epochs", "3"}),
+            "warning: --staleness 1 is never reached in 3 epochs, 3 of them synchronous: halo rows "
+            "are at most 0 epochs old\n");
+  EXPECT_THAT(warnings({"--dropout", "0", "--bits-forward", "2", "--bits-backward", "2", "--bits",
+                        "auto:2", "--no-transform-first", "--hidden", "16"}),
+              HasSubstr("could spend; --bits auto:4 gives it more\n"));
+  EXPECT_THAT(warnings({"--dropout", "0", "--bits-forward", "4", "--bits-backward", "4", "--bits",
+                        "auto:2", "--no-transform-first", "--hidden", "16"}),
+              HasSubstr("could spend\n"));
   EXPECT_THAT(warnings({"--no-kept-columns", "--bits", "auto:2"}),
               HasSubstr("warning: --no-kept-columns has no effect with --bits auto, which "));
-  EXPECT_THAT(warnings({"--no-kept-columns", "--exchange", "auto"}),
-              HasSubstr("warning: --no-kept-columns leaves it to --exchange auto whether "));
   EXPECT_THAT(warnings({"--threads-per-rank", "1000", "--parts", "1"}),
               HasSubstr("warning: --threads-per-rank 1000 is more than the "));
 }
@@ -432,7 +440,7 @@ TEST_F(Train, FitsANarrowTerminal) {
 TEST_F(Train, WarnsOfDeepStaleRuns) {
   std::vector<std::string> words{"train",  "--data",   data_,         "--parts",  "2",
                                  "--bits", "1",        "--staleness", "1",        "--layers",
-                                 "5",      "--hidden", "4",           "--epochs", "1"};
+                                 "5",      "--hidden", "4",           "--epochs", "2"};
   EXPECT_THAT(run_command(words).err, Not(HasSubstr("warning: 5 layers")));
   words.insert(words.end(), {"--stale-sites", "all"});
   EXPECT_THAT(run_command(words).err, HasSubstr("warning: 5 layers with --staleness 1"));

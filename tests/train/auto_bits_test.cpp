@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "heliograph/checkpoint.hpp"
+#include "heliograph/io.hpp"
 #include "heliograph/train.hpp"
 #include "support/expect_error.hpp"
 #include "support/files.hpp"
@@ -154,6 +158,33 @@ TEST(AutoBits, AreUniformWhereTheFewestAreTheMost) {
     const TrainResult chosen = train(data, o);
     EXPECT_EQ(row_bytes(chosen), row_bytes(uniform));
     for (std::size_t e = 0; e < 5; ++e) EXPECT_EQ(chosen.epochs[e].loss, uniform.epochs[e].loss);
+  }
+}
+
+// Partial sums may take more than the rows that they replace.
+TEST(AutoBits, CoversThatExceedTheBudgetAreWarnedOf) {
+  Dataset data = test::make_small_dataset(300, 16, 5, 3);
+  std::mt19937 random(5);
+  std::vector<std::int64_t> sources(2500), targets(2500);
+  for (auto* ends : {&sources, &targets}) {
+    for (std::int64_t& node : *ends) node = random() % 300;
+  }
+  data.graph = make_graph(300, sources, targets);
+  TrainOptions o = options_of(ModelKind::gcn, "", 2);
+  o.model.dropout = 0;
+  const std::int64_t boundary = row_bytes(train(data, o));
+  o.exchange.rows = ExchangedRows::cover;
+  const std::int64_t covers = row_bytes(train(data, o));
+  ASSERT_GT(covers, boundary);
+  for (const char* budget : {"auto", "auto:1"}) {
+    o.exchange.auto_bits = budget;
+    std::string said;
+    TrainCallbacks callbacks;
+    callbacks.log = [&](LogLevel, std::string_view line) { said += line; };
+    EXPECT_EQ(row_bytes(train(data, o, callbacks)), covers);
+    EXPECT_NE(said.find("exceeds its budget by " + std::to_string(covers - boundary) + " bytes"),
+              std::string::npos)
+        << said;
   }
 }
 
