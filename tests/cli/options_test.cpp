@@ -244,7 +244,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"bits-forward", [](auto& o) { o.exchange.bits_forward = Bits{3}; }},
       {"bits-backward", [](auto& o) { o.exchange.bits_backward = Bits{64}; }},
       {"bits automatic", [](auto& o) { o.exchange.auto_bits = "automatic"; }},
-      {"bits auto gives rows 4 bits at most",
+      {"bits auto, which may come from a config, gives rows 4 bits at most",
        [](auto& o) { o.exchange.auto_bits = "auto", o.exchange.bits_forward = Bits::eight; }},
       {"bits auto is not built for models with attention",
        [](auto& o) {

@@ -22,4 +22,4 @@ add_docs_test(pages pages README.md)
 set_tests_properties(docs.readme docs.pages PROPERTIES FIXTURES_REQUIRED installed)
 # Some commands start the processes of a job.
 set_tests_properties(docs.readme docs.pages PROPERTIES
-  RESOURCE_LOCK processes PROCESSORS 2)
+  RESOURCE_LOCK processes COST 100)

@@ -25,9 +25,9 @@ foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle evaluation lost_r
     COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/test_mpi.py ${case}
             --program ${mpi_test_program} --heliograph ${PROJECT_BINARY_DIR}/heliograph
             --emulated ${emulated_command})
-  # Processes of one job use every core, so jobs run one after the other.
+  # Jobs of several processes run one after the other, from the start, since they often wait.
   set_tests_properties(mpi.${case} PROPERTIES
-    LABELS mpi TIMEOUT 600 SKIP_RETURN_CODE 77 RESOURCE_LOCK processes PROCESSORS 2)
+    LABELS mpi TIMEOUT 600 SKIP_RETURN_CODE 77 RESOURCE_LOCK processes COST 100)
 endforeach()
 # They have deadlines.
 set_tests_properties(mpi.faults mpi.lost_rank mpi.lost_at_the_end mpi.cuda_lost_rank PROPERTIES
