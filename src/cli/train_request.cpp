@@ -110,13 +110,14 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "stale-sites",
                "sync-every", "warmup-epochs", "row-blocks", "verify"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
-  } else if (request.train.exchange.staleness == 0) {
-    note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
-  }
-  const ExchangeOptions& exchange = request.train.exchange;
-  const bool exchanges = request.train.partition.parts > 1 && exchanges_rows(request.train);
-  if (exchanges && !exchange.kept_columns && !exchange.auto_bits.empty()) {
-    note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
+  } else {
+    const ExchangeOptions& exchange = request.train.exchange;
+    if (exchange.staleness == 0) {
+      note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
+    }
+    if (!exchange.kept_columns && !exchange.auto_bits.empty()) {
+      note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
+    }
   }
   for (const auto& [names, reason] : idle_options(request.train.model)) note(names, reason);
   return lines;
