@@ -155,19 +155,8 @@ RunConfig read_config(const std::string& given) {
 }
 
 std::vector<std::string> warnings(const TrainRequest& request, const GivenOption& flag) {
-  const ExchangeOptions& exchange = request.train.exchange;
-  const ModelKind kind = request.train.model.kind;
-  const int layers = request.train.model.layers;
   const int parts = request.train.partition.parts;
   std::vector<std::string> lines = options_without_effect(request, flag);
-  const bool attends = kind == ModelKind::gat || kind == ModelKind::gat_sep;
-  // Without --no-precompute, the first layer of attention exchanges nothing.
-  const bool sends = attends && (layers > 1 || !request.train.model.precompute);
-  if (parts > 1 && sends && bit_count(exchange.bits_backward) < 4) {
-    lines.push_back(fmt::format(
-        "gradients of attention lose much of their precision at {}: try --bits-backward 4",
-        counted(bit_count(exchange.bits_backward), "bit")));
-  }
   const int threads = request.train.transport.threads_per_rank;
   if (const int cores = describe_machine().cores; threads > cores) {
     lines.push_back(fmt::format(

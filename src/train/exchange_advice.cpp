@@ -8,6 +8,7 @@
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
+#include "layers/compose.hpp"
 
 namespace heliograph {
 namespace {
@@ -57,6 +58,14 @@ std::string advice_on_depth(const TrainOptions& options, const ExchangePolicy& p
   return fmt::format("{} {} can lose score on some graphs: {}", chain,
                      budget ? "in the bytes of 1 bit" : "at 1 bit",
                      spell_options("compare with --bits 2 or more"));
+}
+
+/// If gradients of attention have few bits.
+std::string advice_on_attention(const TrainOptions& options) {
+  const int bits = bit_count(options.exchange.bits_backward);
+  if (!attends(options.model) || bits >= 4) return "";
+  return fmt::format("gradients of attention lose much of their precision at {}: {}",
+                     counted(bits, "bit"), spell_options("try --bits-backward 4"));
 }
 
 /// If rows with what decodes them take more bytes than they would in bf16, at all sites together.
@@ -119,6 +128,7 @@ void log_exchange_advice(const TrainOptions& options, const StaleHalo& halo,
   };
   const Ages ages = policy.stale() ? ages_in(options, policy) : Ages();
   warn(advice_on_depth(options, policy, sites, ages.oldest));
+  if (!sites.empty()) warn(advice_on_attention(options));
   warn(advice_on_narrow_rows(options, policy, sites));
   const bool keeps = policy.keeps_columns(sites), asked = options.exchange.kept_columns;
   if (keeps && !asked) {

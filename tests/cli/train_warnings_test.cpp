@@ -105,6 +105,15 @@ TEST_F(TrainWarnings, NameDeepModels) {
               HasSubstr("warning: 4 layers with --staleness 1 often lose much of their score"));
 }
 
+TEST_F(TrainWarnings, NameCoarseGradientsOfAttention) {
+  const char* const said = "gradients of attention lose much of their precision at 1 bit: try ";
+  EXPECT_THAT(warnings({"--model", "gat", "--bits", "1"}), HasSubstr(said));
+  EXPECT_THAT(warnings({"--model", "gat", "--bits", "1", "--bits-backward", "4"}),
+              Not(HasSubstr(said)));
+  // The first layer exchanges nothing in an epoch.
+  EXPECT_THAT(warnings({"--model", "gat", "--bits", "1", "--layers", "1"}), Not(HasSubstr(said)));
+}
+
 TEST_F(TrainWarnings, NameWhatChosenBitsLeave) {
   EXPECT_THAT(warnings({"--dropout", "0", "--bits-forward", "2", "--bits-backward", "2", "--bits",
                         "auto:2", "--no-transform-first", "--hidden", "16"}),
