@@ -135,9 +135,9 @@ enum class ExchangedRows : std::uint8_t {
 /// be.
 struct ExchangeOptions {
   ExchangedRows rows = ExchangedRows::boundary;
-  /// Leaves out the columns of a row that dropout drops, which both ends know: rows of hidden
+  /// Leaves out the columns of a row that dropout drops, which both ends know: of rows of hidden
   /// values after ReLU and dropout that a layer aggregates before it multiplies them by W, and, if
-  /// staleness is 0, partial sums of their gradients. Results do not change.
+  /// staleness is 0, of partial sums of gradients of values after dropout. Results do not change.
   bool kept_columns = false;
   Bits bits_forward = Bits::fp32;   ///< Of features.
   Bits bits_backward = Bits::fp32;  ///< Of feature gradients.
@@ -155,8 +155,8 @@ struct ExchangeOptions {
   Bits gradient_bits = Bits::fp32;
   int staleness = 0;  ///< S: the largest age, in epochs, of halo values.
   /// Which exchanges S applies to; the others are synchronous. "all", "lowest-backward" (the last
-  /// of an epoch, whose gradients reach the fewest weights: in gcn and sage the first layer's), or
-  /// names of sites with commas.
+  /// of an epoch, whose gradients reach the fewest weights: in gcn and sage the first layer's, in
+  /// appnp and dagnn all that come before the hops), or names of sites with commas.
   std::string stale_sites = "lowest-backward";
   int sync_every = 0;     ///< N > 0: every epoch e with e % N == 0 is synchronous.
   int warmup_epochs = 0;  ///< The first epochs that are synchronous.

@@ -228,6 +228,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   const Model model = Model::load(request.weights);
   const std::string weights = request.weights;
   std::optional<TrainOptions> checkpoint;
+  int trained_parts = 0;
   std::error_code ignored;
   if (fs::exists(fs::path(weights) / kCheckpointManifest, ignored)) {
     checkpoint = read_checkpoint(weights).options;
@@ -247,6 +248,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     if (model.split || !run_of(weights).empty()) {
       request.trained_on = seeded_split(request.run.train);
     }
+    trained_parts = request.run.train.partition.parts;
     arguments.apply(request);
   });
   TrainOptions& options = request.run.train;
@@ -275,6 +277,12 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
       options.partition.parts = processes.count();
     }
     if (processes.joined()) require_parts(options.partition.parts, processes.count());
+    PartitionOptions& cut = options.partition;
+    if (cut.partitioner == Partitioner::file && !given("partitioner") &&
+        cut.parts != trained_parts) {
+      cut.partitioner =
+          Partitioner::metis;  // The run's file has other parts, and scores have none.
+    }
     return score(request, model, processes, guard);
   };
   return run_as_process(options.transport, request.run.input, no_advice, work);

@@ -97,6 +97,8 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
   // A sweep over ranks or staleness may well turn off what it does not use.
   const auto used = [&](std::vector<std::string> names) {
     std::erase_if(names, [&](const std::string& name) { return !changed(name); });
+    // One part that a file gives is read and checked.
+    if (request.train.partition.partitioner == Partitioner::file) std::erase(names, "partitioner");
     return names;
   };
   if (request.train.partition.parts == 1) {

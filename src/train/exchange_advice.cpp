@@ -105,17 +105,17 @@ std::string advice_on_budget(const ExchangeOptions& exchange, const StaleHalo& h
     return fmt::format(
         "{} by {:.0f} bytes an epoch even at the fewest bits, as partial sums take more than the "
         "rows that they replace: {}",
-        spell_options("--bits auto exceeds its budget"), halo.bytes_over_budget(),
-        spell_options("compare with --exchange boundary"));
+        spell_options(fmt::format("--bits {} exceeds its budget", exchange.auto_bits)),
+        halo.bytes_over_budget(), spell_options("compare with --exchange boundary"));
   }
   if (halo.chooses_bits()) return "";
   const int fewest = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
   const std::string more =
       fewest < kMostChosenBits ? fmt::format("; --bits auto:{} gives it more", 2 * fewest) : "";
   return spell_options(
-      "--bits auto leaves all rows at the fewest bits: neither dropout nor covers "
-      "save bytes that it could spend" +
-      more);
+      fmt::format("--bits {} leaves all rows at the fewest bits: neither dropout nor covers save "
+                  "bytes that it could spend{}",
+                  exchange.auto_bits, more));
 }
 
 }  // namespace

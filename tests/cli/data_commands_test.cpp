@@ -108,6 +108,22 @@ TEST(PartitionCommand, WritesWhatTrainReads) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_EQ(test::read_json(folder / "run" / "run.json").at("partition_hash"),
             partition_hash(partition));
+
+  const std::vector<std::string> scores{"eval", "--checkpoint", (folder / "run").string()};
+  const auto on = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> all = scores;
+    all.insert(all.end(), more);
+    return run_command(all);
+  };
+  EXPECT_EQ(on({}).code, 0);
+  // Scores do not depend on the cut, so other numbers of ranks need no file.
+  for (const char* parts : {"1", "2"}) EXPECT_EQ(on({"--parts", parts}).code, 0) << parts;
+  const auto asked = on({"--parts", "2", "--partitioner", "file:" + owners});
+  EXPECT_EQ(asked.code, 3);
+  EXPECT_THAT(asked.err, HasSubstr("--partitioner metis needs no file"));
+  const auto alone = run_command({"train", "--data", data, "--partitioner", "file:" + owners});
+  EXPECT_EQ(alone.code, 3);
+  EXPECT_THAT(alone.err, Not(HasSubstr("no effect")));
 }
 
 TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {

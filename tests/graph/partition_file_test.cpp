@@ -91,7 +91,8 @@ TEST_F(PartitionFile, IsWhatDglDispatches) {
 }
 
 TEST_F(PartitionFile, ThatIsMissingIsNamed) {
-  test::expect_error(ErrorCode::bad_input, "graph.part.3", [&] { read_partition(file_, 4, 3); });
+  test::expect_error(ErrorCode::bad_input, "graph.part.3 does not exist",
+                     [&] { read_partition(file_, 4, 3); });
 }
 
 TEST_F(PartitionFile, ServesAsAPartitioner) {

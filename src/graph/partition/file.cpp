@@ -58,6 +58,9 @@ std::vector<std::int32_t> owners_of_array(const std::filesystem::path& file) {
   return to_int32(array);
 }
 
+constexpr const char* kOtherParts =
+    ": --parts must be the number of parts in the file; --partitioner metis needs no file";
+
 /// Throws Error(bad_input) unless DGL's description of a partition says that it has `parts` parts.
 void require_parts(const std::filesystem::path& meta, int parts) {
   const auto mapped = MappedFile::open(meta);
@@ -65,10 +68,8 @@ void require_parts(const std::filesystem::path& meta, int parts) {
   const auto object =
       deep ? nlohmann::json() : nlohmann::json::parse(mapped->text(), nullptr, false);
   if (object.is_object() && object.value("num_parts", nlohmann::json()) == parts) return;
-  throw_error(ErrorCode::bad_input,
-              "partition file {}: its num_parts is not {}: --parts must be the number of parts in "
-              "the file",
-              meta.string(), parts);
+  throw_error(ErrorCode::bad_input, "partition file {}: its num_parts is not {}{}", meta.string(),
+              parts, spell_options(kOtherParts));
 }
 
 }  // namespace
@@ -86,6 +87,10 @@ Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, 
   const auto [form, file] = partition_file(path);
   if (form == PartitionForm::dgl) require_parts(path, parts);
   const bool array = form == PartitionForm::array;
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+    throw_error(ErrorCode::bad_input, "partition file {} does not exist{}", file.string(),
+                spell_options("; --partitioner metis needs no file"));
+  }
   Partition partition{parts, array ? owners_of_array(file) : owners_of_lines(file)};
   std::vector<bool> used(static_cast<std::size_t>(parts), false);
   for (std::size_t i = 0; i < partition.owner.size(); ++i) {
@@ -94,9 +99,8 @@ Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, 
       throw_error(ErrorCode::bad_input, "partition file {}, {} {}: part {} is out of range of {}{}",
                   file.string(), array ? "node" : "line", array ? i : i + 1, owner,
                   counted(parts, "part"),
-                  fits_from_one(partition.owner, parts)
-                      ? from_one_hint(true, "ranks")
-                      : spell_options(": --parts must be the number of parts in the file"));
+                  fits_from_one(partition.owner, parts) ? from_one_hint(true, "ranks")
+                                                        : spell_options(kOtherParts));
     }
     used[static_cast<std::size_t>(owner)] = true;
   }

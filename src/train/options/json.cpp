@@ -303,7 +303,8 @@ void add_exchange(TrainFields& fields) {
   fields.add("stale-sites", "lowest-backward|all|SITES",
              "With --staleness: which exchanges may use old rows; the others wait for the rows of "
              "the same epoch. lowest-backward is the last of an epoch, whose gradients reach the "
-             "fewest weights. SITES are names with commas, such as layers.1.forward.",
+             "fewest weights (in appnp and dagnn all before the hops). SITES are names with "
+             "commas, such as layers.1.forward.",
              HELIOGRAPH_MEMBER(exchange.stale_sites));
   fields.add("sync-every", "N",
              "With --staleness: make every N-th epoch synchronous; 0 makes none.",
