@@ -279,6 +279,10 @@ struct TrainOptions {
   int eval_every = 1;  ///< Epochs between evaluations; 0: none, not even of the last epoch.
   /// Epochs between comparisons of a step with the exact one (Verification); 0: none.
   int verify_every = 0;
+  /// Goes back to good weights, and on without lag and with twice the bits, if the training loss
+  /// has risen and is no better than that of a model that ignores its inputs (docs/guard.md). CPUs
+  /// only.
+  bool guard = false;
   int patience = 0;  ///< Stop after this many evaluations without a better score; 0: never.
   std::uint64_t seed = 1;
   Metric metric = Metric::automatic;

@@ -23,6 +23,13 @@ struct EpochSeconds {
   double aggregate = 0, gemm = 0, encode = 0, exposed_comm = 0, allreduce = 0, other = 0;
 };
 
+/// What TrainOptions::guard did before an epoch.
+struct GuardAction {
+  int epochs = 0;  ///< How many had run when the run had the weights to which it went back.
+  Bits bits_forward = Bits::fp32;  ///< Of later rows, none of which are late.
+  Bits bits_backward = Bits::fp32;
+};
+
 /// Loss, scores, times and bytes of one epoch, over all ranks.
 struct EpochReport {
   int epoch = 0;
@@ -39,6 +46,7 @@ struct EpochReport {
   int lag = 0;                               ///< Age of the halo values that late exchanges used.
   double lr = 0;                             ///< Learning rate.
   std::optional<Verification> verification;  ///< If this epoch was verified.
+  std::optional<GuardAction> guard;          ///< If the run went back before this epoch.
 };
 
 /// Peak memory of ranks by use, in bytes, summed over ranks. Memory that ranks share, such as the
@@ -65,7 +73,7 @@ struct TrainResult : Outputs {
   std::optional<Model> model;
   TrafficBytes bytes_per_epoch;           ///< Mean over epochs.
   std::int64_t fp32_bytes_per_epoch = 0;  ///< All boundary rows at 4 bytes a value.
-  std::vector<ExchangeSite> sites;        ///< The exchanges of the model.
+  std::vector<ExchangeSite> sites;        ///< The exchanges of the model, as they were at the end.
   std::vector<LinkTraffic> halo_traffic;  ///< Of the whole run, by sender, site and receiver.
   /// Precomputation, evaluations and statistics, all ranks; not counted are 8 bytes an epoch of
   /// each message that tells whether to stop, what saving takes, and the last pass, which gives the

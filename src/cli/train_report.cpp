@@ -110,6 +110,11 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
                                     ? "none: --eval-every 0 makes no evaluation"
                                     : "none: the run ended before an evaluation");
   }
+  for (const EpochReport& report : result.epochs) {
+    if (!report.guard) continue;
+    rows.emplace_back("guard", fmt::format("went back before epoch {}, to the weights after {}",
+                                           report.epoch, counted(report.guard->epochs, "epoch")));
+  }
   const nlohmann::ordered_json summary = summarize(result, request.train);
   rows.emplace_back("epoch time",
                     fmt::format("{} median, {} p95",

@@ -8,6 +8,7 @@
 
 #include "cli/foreign_flags.hpp"
 #include "heliograph/error.hpp"
+#include "train/guard.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/run/machine.hpp"
@@ -105,16 +106,19 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "gradient-bits",
                "staleness", "stale-sites", "sync-every", "warmup-epochs", "partitioner",
                "objective", "partition-seed", "balance-train", "link-gbps", "link-latency-us",
-               "row-blocks", "verify"}),
+               "row-blocks", "verify", "guard"}),
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
     note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "stale-sites",
-               "sync-every", "warmup-epochs", "row-blocks", "verify"}),
+               "sync-every", "warmup-epochs", "row-blocks", "verify", "guard"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else {
     const ExchangeOptions& exchange = request.train.exchange;
     if (exchange.staleness == 0) {
       note(used({"stale-sites", "sync-every", "warmup-epochs"}), "--staleness 0");
+    }
+    if (raised_exchanges(exchange).size() == 1) {
+      note(used({"guard"}), "--staleness 0 at 8 bits or more: nothing is safer");
     }
     if (!exchange.kept_columns && !exchange.auto_bits.empty()) {
       note({"kept-columns"}, "--bits auto, which leaves out dropped columns");

@@ -119,9 +119,9 @@ std::span<float> Optimizer::moments(const Buffer& buffer) const {
   return buffer.as<float>().first(static_cast<std::size_t>(values));
 }
 
-void Optimizer::forget_steps() {
-  steps_ = 0;
-  ranges_.clear();
+void Optimizer::set_steps(std::int64_t steps) {
+  steps_ = steps;
+  if (steps == 0) ranges_.clear();  // The first step says which they are.
 }
 
 bool Optimizer::resume(std::int64_t steps, std::vector<Range> ranges) {
@@ -133,7 +133,8 @@ bool Optimizer::resume(std::int64_t steps, std::vector<Range> ranges) {
     covered = range.end;
     mine += owned(range).end - owned(range).begin;
   }
-  if (covered != parameters_ || mine > capacity()) return false;
+  const std::int64_t all = steps == 0 ? 0 : parameters_;
+  if (covered != all || mine > capacity()) return false;
   steps_ = steps;
   ranges_ = std::move(ranges);
   return true;

@@ -49,10 +49,11 @@ class Optimizer {
   /// other and where kernels read them.
   std::span<float> first_moments() const { return moments(m_); }
   std::span<float> second_moments() const { return moments(v_); }
-  /// Makes the next step the first one. The caller sets the moments to 0 before.
-  void forget_steps();
+  /// Makes the next step the one after `steps`; 0: the first. The caller sets the moments before.
+  void set_steps(std::int64_t steps);
   /// Makes ranges and number of steps those of a run that is resumed, which then sets the moments.
-  /// Returns false and changes nothing unless the ranges cover the parameters once.
+  /// Returns false and changes nothing unless the ranges cover the parameters once; before the
+  /// first step there are none.
   bool resume(std::int64_t steps, std::vector<Range> ranges);
 
  private:

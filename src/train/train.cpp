@@ -29,6 +29,7 @@
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/exchange_advice.hpp"
 #include "train/gather_values.hpp"
+#include "train/guard.hpp"
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
 #include "train/plan/dataset_plan.hpp"
@@ -78,8 +79,19 @@ class RankRun {
         trainer_(plan, std::move(data), comm, &account),
         checkpoints_(plan, comm, trainer_, callbacks.before_saving, callbacks.log),
         state_(options_.patience, plan.metric(), comm),
+        limit_(loss_without_inputs(plan)),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
+    if (options_.guard && comm.size() > 1 && exchanges_rows(options_)) {
+      const LogCallback log = is_root() ? callbacks.log : LogCallback();
+      if (limit_) {
+        guard_.emplace(plan, *limit_, trainer_, state_.guard, log, &account);
+      } else if (log) {
+        log(LogLevel::warning,
+            spell_options("--guard has no effect: what the loss would be without inputs is unknown "
+                          "for several labels a node, and for regression with --init-from"));
+      }
+    }
     if (is_root() && callbacks.log && comm.size() > 1) {
       log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), callbacks.log);
     }
@@ -87,7 +99,8 @@ class RankRun {
 
   MemoryAccount& memory() { return trainer_.memory(); }
   const Parameters& parameters() { return trainer_.model().parameters(); }
-  std::int64_t evaluation_bytes() { return trainer_.evaluation_bytes(); }
+  /// What this rank allocates after setup, but for the first epochs.
+  MemoryNeeds memory_to_come() { return trainer_.memory_to_come(); }
 
   /// Prepares the trainer. Weights that the run begins with are set before, and a run is resumed
   /// after that.
@@ -133,12 +146,17 @@ class RankRun {
     }
     // What other ranks still do before their first epoch may wait for devices.
     if (comm_.sends_in_groups()) undisturbed([] {});
+    if (guard_) guard_->begin(state_.epochs);
     while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
+      const std::optional<GuardAction> action = guard_ ? guard_->act(state_.epochs) : std::nullopt;
+      if (action) state_.best.forgive();
       std::optional<Verification> verified = verify_if_due();
       EpochEnd end = trainer_.run_epoch(state_.epochs, [this] { return take_requests(); });
       EpochReport& report = end.report;
       report.verification = std::move(verified);
       ++state_.epochs;
+      report.guard = action;
+      if (guard_) guard_->watch(report);
       if (end.records) undisturbed([this] { trainer_.device().record(); });
       const bool last = state_.epochs == options_.epochs;
       // A stopped run that can be resumed must not lack the scores of its last epoch.
@@ -146,7 +164,7 @@ class RankRun {
       if (evaluates && evaluation_due()) evaluate(report);
       if (is_root()) {
         state_.reports.push_back(report);
-        warn_if_nothing_is_learned(report.loss);
+        warn_if_nothing_is_learned(report);
       }
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
@@ -223,10 +241,9 @@ class RankRun {
   }
 
   /// Once, after a tenth of the epochs.
-  void warn_if_nothing_is_learned(double loss) const {
-    if (!callbacks_.log || state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
-    const std::optional<double> without = loss_without_inputs(plan_);
-    if (!without || !(loss >= *without)) return;
+  void warn_if_nothing_is_learned(const EpochReport& report) const {
+    if (!callbacks_.log || !limit_ || !(report.loss >= *limit_)) return;
+    if (state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
     const ModelOptions& model = options_.model;
     const bool drops = model.dropout > 0 || model.input_dropout.value_or(0) > 0;
     std::string advice = drops ? "a smaller --dropout or " : "";
@@ -242,8 +259,8 @@ class RankRun {
         LogLevel::warning,
         fmt::format("after {} the training loss{} is {:.4f}, and ignoring features and graph gives "
                     "{:.4f}: {} may help it to learn",
-                    counted(state_.epochs, "epoch"), drops ? " with dropout" : "", loss, *without,
-                    spell_options(advice)));
+                    counted(state_.epochs, "epoch"), drops ? " with dropout" : "", report.loss,
+                    *limit_, spell_options(advice)));
   }
 
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
@@ -329,6 +346,8 @@ class RankRun {
   Trainer trainer_;
   CheckpointSaver checkpoints_;
   RunState state_;
+  std::optional<double> limit_;  ///< What the training loss is without inputs.
+  std::optional<Guard> guard_;
   CountedBytes best_bytes_;          ///< Of state_.best_model.
   std::int64_t stopping_ranks_ = 0;  ///< Outlives the sum, whose messages read and write it.
   AllReduce stop_sum_;
@@ -346,7 +365,7 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   RankRun run(plan, memory.load(account), comm, callbacks, account);
   if (beginning.weights && !beginning.resumed) run.begin_with(*beginning.weights);
   run.prepare();
-  memory.end_setup(run.memory(), run.parameters(), run.evaluation_bytes(), callbacks.log);
+  memory.end_setup(run.memory(), run.parameters(), run.memory_to_come(), callbacks.log);
   const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
   if (beginning.resumed) run.resume(*beginning.resumed);
   const std::string stop_reason = run.run_epochs();

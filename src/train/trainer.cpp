@@ -149,12 +149,42 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
   evaluated().exact_halo().set_scratch(model_->idle_memory(), model_->sites());
   training_loss_.emplace(plan, *train_, *kernels_, account_);
   update_.emplace(options, model_->parameters(), comm, *kernels_, times_, account, account_);
+  make_halo(plan.exchange());
+}
+
+void Trainer::make_halo(const ExchangeOptions& exchange) {
   const HostValues<const float> forward(train_->op().sum_scales(Direction::forward), device()),
       backward(train_->op().sum_scales(Direction::backward), device());
   const SumScales scales{forward.view(), backward.view()};
   halo_ = std::make_unique<StaleHalo>(
-      comm, train_->placed(), ExchangePolicy(plan.exchange(), options.epochs, model_->sites()),
-      model_->sites(), plan.blocks(), options.seed, times_, account_, &scales);
+      comm_, train_->placed(), ExchangePolicy(exchange, plan_.options().epochs, model_->sites()),
+      model_->sites(), plan_.blocks(), plan_.options().seed, times_, account_, &scales);
+}
+
+void Trainer::make_verifier() {
+  if (plan_.options().verify_every == 0 || comm_.size() == 1) return;
+  verifier_.emplace(plan_, comm_, train_->placed(), model_->parameters(), model_->sites(), *halo_,
+                    account_);
+}
+
+void Trainer::set_exchange(const ExchangeOptions& exchange) {
+  finish();
+  const std::vector<std::int64_t> sent = halo_->sent();
+  verifier_.reset();
+  halo_.reset();  // Its memory is free before the new one's is needed.
+  make_halo(exchange);
+  halo_->set_sent(sent);
+  make_verifier();
+}
+
+MemoryNeeds Trainer::memory_to_come() {
+  MemoryNeeds needs;
+  if (plan_.options().eval_every > 0) {
+    needs[MemoryUse::evaluation] = evaluated().exact_halo().block_bytes(model_->sites());
+  }
+  add_guard(model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
+            {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed}, needs);
+  return needs;
 }
 
 bool Trainer::takes_cuda_graphs() const {
@@ -166,10 +196,7 @@ bool Trainer::takes_cuda_graphs() const {
 }
 
 void Trainer::prepare() {
-  if (plan_.options().verify_every > 0 && comm_.size() > 1) {
-    verifier_.emplace(plan_, comm_, train_->placed(), model_->parameters(), model_->sites(), *halo_,
-                      account_);
-  }
+  make_verifier();
   if (comm_.size() == 1 || !comm_.sends_in_groups()) return;
   HostValues<float> weights(model_->parameters().flat_values(), device());
   const std::vector<std::int64_t> sent = halo_->sent();
@@ -194,7 +221,7 @@ void Trainer::prepare() {
     std::ranges::fill(host.view(), 0.0F);
     host.store();
   }
-  optimizer().forget_steps();
+  optimizer().set_steps(0);
   halo_->set_sent(sent);
   for (const StaleHalo::SiteBits& of : bits) halo_->set_bits(of.site, of.bits);
 }

@@ -12,6 +12,7 @@
 #include "staleness/stale_halo.hpp"
 #include "train/epoch_statistics.hpp"
 #include "train/metrics/predictions.hpp"
+#include "train/plan/memory_check.hpp"
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
 #include "train/training_loss.hpp"
@@ -60,6 +61,12 @@ class Trainer {
   /// Waits for halos in flight.
   void finish() { halo_->drain(); }
 
+  /// Replaces the exchange of training between two epochs; rows that were sent before are dropped.
+  /// `exchange` is the plan's with other bits and lag. Counts of what was sent go on. Collective.
+  /// Throws Error: resource, peer_lost.
+  void set_exchange(const ExchangeOptions& exchange);
+
+  const RunPlan& plan() const { return plan_; }
   Network& model() { return *model_; }
   Optimizer& optimizer() { return update_->optimizer(); }
   StaleHalo& halo() { return *halo_; }
@@ -74,11 +81,8 @@ class Trainer {
   /// Whether this rank asks its device for CUDA graphs of the work that epochs repeat.
   bool takes_cuda_graphs() const;
 
-  /// The most bytes that this rank allocates while it evaluates.
-  std::int64_t evaluation_bytes() {
-    return plan_.options().eval_every > 0 ? evaluated().exact_halo().block_bytes(model_->sites())
-                                          : 0;
-  }
+  /// The most bytes that this rank allocates while it evaluates, and as its guard.
+  MemoryNeeds memory_to_come();
   /// Counts the memory that kernels read: of the device, or of the host if that computes.
   MemoryAccount& memory() { return *account_; }
 
@@ -100,6 +104,8 @@ class Trainer {
 
   bool on_host() const { return kernels_->device().on_host(); }
   PassContext pass_context(Halo& halo, PhaseClock& times, Clock clock);
+  void make_halo(const ExchangeOptions& exchange);
+  void make_verifier();
   /// What this rank has sent so far for training.
   RankEpoch sent() const;
 

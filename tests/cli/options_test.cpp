@@ -68,7 +68,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "weight-decay": 0.0005, "clip-norm": 1.5, "schedule": "step", "step-size": 9,
     "step-gamma": 0.1, "patience": 4, "seed": 18446744073709551615, "reproducible": true,
     "tf32": true, "init-from": "runs/a", "save-logits": true, "save-embeddings": true,
-    "metric": "ap", "eval-every": 3, "verify": 2, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
+    "metric": "ap", "eval-every": 3, "verify": 2, "guard": true, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "balance-train": true, "node-order": "random",
     "exchange": "cover", "kept-columns": true, "bits": "auto:1.5", "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "stale-sites": "layers.1.backward", "sync-every": 10, "warmup-epochs": 5,

@@ -278,7 +278,8 @@ def main():
             out = temporary / f"run-{model}"
             run("train", "--data", "native", "--model", model, "--epochs", 2, "--out", out.name,
                 *small, "--parts", 2, "--bits", "auto:2" if model == "sage" else 1, "--staleness", 1,
-                "--stale-sites", "all", "--checkpoint-every", 2, "--verify", 2)
+                "--stale-sites", "all", "--checkpoint-every", 2, "--verify", 2,
+                *(["--guard"] if model == "gat" else []))
             put("weights", f"good-{model}",
                 bundle(parts_of(out / "best.safetensors", "x.safetensors")))
             if model == "gcnii":
@@ -286,6 +287,11 @@ def main():
             files = folder(temporary / "native", "data/")
             files.update(folder(out / "checkpoints/epoch-000002", "checkpoint/"))
             put("checkpoint", f"good-{model}", bundle(files))
+            if model == "gat":
+                guard = bytearray(files["checkpoint/run.state/guard"])
+                struct.pack_into("<q", guard, 16, 99)
+                files["checkpoint/run.state/guard"] = bytes(guard)
+                put("checkpoint", "bad-raised-too-often", bundle(files))
             if model == "gcn":  # Finding: the sum of these numbers of bytes overflowed.
                 reports = bytearray(files["checkpoint/run.state/reports"])
                 for epoch in range(2):

@@ -29,11 +29,12 @@ constexpr std::string_view kTailBegin = ",\n  \"xxh64\": \"";
 constexpr std::string_view kTailEnd = "\"\n}\n";
 constexpr std::size_t kHexDigits = 16;
 
-/// Options that may differ from the checkpoint's: they change speed or the end of a run, but no
-/// number before that. Partitions are compared by their hash.
-constexpr std::string_view kFree[] = {
-    "epochs",        "patience",         "partitioner", "objective",       "partition-seed",
-    "balance-train", "memory-limit-mib", "save-logits", "save-embeddings", "verify"};
+/// Options that may differ from the checkpoint's: they change speed, or what comes after the
+/// checkpoint, but no number before that. Partitions are compared by their hash.
+constexpr std::string_view kFree[] = {"epochs",           "patience",       "partitioner",
+                                      "objective",        "partition-seed", "balance-train",
+                                      "memory-limit-mib", "save-logits",    "save-embeddings",
+                                      "verify",           "guard"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
     "parts",         "exchange",  "kept-columns", "bits", "bits-forward", "bits-backward",

@@ -1,5 +1,8 @@
 #include "train/checkpoint/run_state.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -67,6 +70,7 @@ EpochReport from_stored(const StoredReport& s) {
           s.fp32_bytes,
           static_cast<int>(s.lag),
           s.lr,
+          {},
           {}};
 }
 
@@ -113,6 +117,90 @@ void read_verifications(const StateFile& file, std::span<EpochReport> reports) {
   }
 }
 
+/// One GuardAction in the section "guard.actions".
+struct StoredAction {
+  std::int64_t epoch, epochs, bits_forward, bits_backward;
+};
+
+constexpr const char* kGuardActions = "guard.actions";
+
+/// No section if there are none.
+void write_guard_actions(std::span<const EpochReport> reports, StateWriter& file) {
+  std::vector<StoredAction> all;
+  for (const EpochReport& report : reports) {
+    if (!report.guard) continue;
+    const GuardAction& action = *report.guard;
+    all.push_back({report.epoch, action.epochs, bit_count(action.bits_forward),
+                   bit_count(action.bits_backward)});
+  }
+  if (!all.empty()) file.section(kGuardActions, std::span<const StoredAction>(all));
+}
+
+void read_guard_actions(const StateFile& file, std::span<EpochReport> reports) {
+  if (!file.has(kGuardActions)) return;
+  std::vector<StoredAction> all(file.count<StoredAction>(kGuardActions));
+  file.read(kGuardActions, std::span<StoredAction>(all));
+  for (const StoredAction& s : all) {
+    const auto is_width = [](std::int64_t bits) {
+      return bits >= 1 && bits <= 32 && std::has_single_bit(static_cast<std::uint64_t>(bits));
+    };
+    if (s.epoch < 0 || s.epoch >= std::ssize(reports) || s.epochs < 0 || s.epochs > s.epoch ||
+        !is_width(s.bits_forward) || !is_width(s.bits_backward)) {
+      file.refuse(kGuardActions, "holds a number that no run reaches");
+    }
+    reports[static_cast<std::size_t>(s.epoch)].guard =
+        GuardAction{static_cast<int>(s.epochs), static_cast<Bits>(s.bits_forward),
+                    static_cast<Bits>(s.bits_backward)};
+  }
+}
+
+/// The section "guard".
+struct StoredGuard {
+  std::int64_t epochs, watched, raised, undone, away;
+  std::array<double, GuardState::kWindow> losses;
+  double lowest, kept_mean;
+  std::int64_t kept_epochs, kept_steps;
+};
+static_assert(sizeof(StoredGuard) == (9 + GuardState::kWindow) * 8);
+
+constexpr const char* kGuard = "guard";
+constexpr const char* kGuardValues = "guard.values";
+
+/// No sections if the run has had no guard.
+void write_guard(const GuardState& guard, StateWriter& file) {
+  if (!guard.kept) return;
+  const KeptStep& kept = *guard.kept;
+  const StoredGuard stored{guard.epochs, guard.watched, guard.raised, guard.undone, guard.away,
+                           guard.losses, guard.lowest,  kept.mean,    kept.epochs,  kept.steps};
+  file.section(kGuard, std::span<const StoredGuard>(&stored, 1));
+  file.section(kGuardValues, std::span<const float>(kept.values));
+}
+
+void read_guard(const StateFile& file, std::int64_t epochs, GuardState& guard) {
+  if (!file.has(kGuard)) return;
+  StoredGuard s{};
+  file.read(kGuard, std::span<StoredGuard>(&s, 1));
+  const auto within = [](std::int64_t value, std::int64_t most) {
+    return value >= 0 && value <= most;
+  };
+  const bool ordered = within(s.epochs, epochs) && within(s.watched, s.epochs) &&
+                       within(s.undone, s.epochs) && within(s.kept_epochs, s.epochs) &&
+                       within(s.kept_steps, std::min(s.kept_epochs, s.epochs - s.undone)) &&
+                       within(s.raised, s.epochs) && within(s.away, 1);
+  const bool finite =
+      std::ranges::all_of(s.losses, [](double loss) { return std::isfinite(loss); });
+  if (!ordered || !finite || std::isnan(s.lowest) || std::isnan(s.kept_mean)) {
+    file.refuse(kGuard, "holds a number that no run reaches");
+  }
+  guard = {s.epochs, s.watched, s.raised, s.undone, s.away, s.losses, s.lowest, KeptStep{}};
+  KeptStep& kept = *guard.kept;
+  kept.epochs = s.kept_epochs;
+  kept.steps = s.kept_steps;
+  kept.mean = s.kept_mean;
+  kept.values.resize(file.count<float>(kGuardValues));
+  file.read(kGuardValues, std::span<float>(kept.values));
+}
+
 }  // namespace
 
 void write_run_state(const RunState& state, StateWriter& file) {
@@ -125,6 +213,8 @@ void write_run_state(const RunState& state, StateWriter& file) {
   for (const EpochReport& r : state.reports) all.push_back(to_stored(r));
   file.section("reports", std::span<const StoredReport>(all));
   write_verifications(state.reports, file);
+  write_guard_actions(state.reports, file);
+  write_guard(state.guard, file);
 }
 
 void read_run_state(const StateFile& file, RunState& state) {
@@ -147,6 +237,8 @@ void read_run_state(const StateFile& file, RunState& state) {
     state.reports.push_back(from_stored(s));
   }
   read_verifications(file, state.reports);
+  read_guard_actions(file, state.reports);
+  read_guard(file, state.epochs, state.guard);
 }
 
 }  // namespace heliograph

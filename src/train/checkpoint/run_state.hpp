@@ -6,6 +6,7 @@
 #include "heliograph/model.hpp"
 #include "heliograph/train.hpp"
 #include "train/checkpoint/state_file.hpp"
+#include "train/guard_state.hpp"
 #include "train/metrics/best_epoch.hpp"
 
 namespace heliograph {
@@ -49,6 +50,7 @@ struct RunState {
   BestEpoch best;    ///< Equal on every rank.
   Model best_model;  ///< Of the best epoch, equal on every rank; no tensors before there is one.
   EvaluationBytes evaluation_bytes;
+  GuardState guard;
   std::vector<EpochReport> reports;  ///< Rank 0: one for each epoch that has run.
 };
 
@@ -57,7 +59,8 @@ inline bool is_sent_bytes(std::int64_t bytes) {
   return bytes >= 0 && bytes < std::int64_t{1} << 50;
 }
 
-/// Writes epochs, best epoch and reports as sections of run.state.
+/// Writes epochs, best epoch, reports and the guard's state, but for its moments, as sections of
+/// run.state.
 void write_run_state(const RunState& state, StateWriter& file);
 /// Reads what `write_run_state` wrote. Throws Error(bad_input) that names file and section.
 void read_run_state(const StateFile& file, RunState& state);

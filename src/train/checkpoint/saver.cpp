@@ -18,6 +18,7 @@
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/gather_values.hpp"
+#include "train/guard.hpp"
 #include "train/run/output_file.hpp"
 
 namespace heliograph {
@@ -174,6 +175,22 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+namespace {
+
+/// Gives the trainer the exchange that the guard of the run has chosen.
+void restore_guard(const StateFile& run, Trainer& trainer, const GuardState& guard) {
+  const std::vector<ExchangeOptions> exchanges = raised_exchanges(trainer.plan().exchange());
+  if (guard.raised >= std::ssize(exchanges)) {
+    run.refuse("guard", "is of a run with other exchanges");
+  }
+  if (guard.kept->values.size() != trainer.model().parameters().flat_values().size()) {
+    run.refuse("guard.values", "is of another model");
+  }
+  if (guard.raised > 0) trainer.set_exchange(exchanges[static_cast<std::size_t>(guard.raised)]);
+}
+
+}  // namespace
+
 void restore_run(const CheckpointManifest& manifest, const fs::path& path, const Communicator& comm,
                  Trainer& trainer, RunState& state) {
   const fs::path weights = path / kWeightsFile;
@@ -189,6 +206,7 @@ void restore_run(const CheckpointManifest& manifest, const fs::path& path, const
     state.best_model = read_model(best, &manifest.file(kBestFile, path));
     require_tensors(state.best_model, best.string(), trainer);
   }
+  if (state.guard.kept) restore_guard(run, trainer, state.guard);
   const std::string mine = rank_file(comm.rank());
   read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);
 }

@@ -70,6 +70,28 @@ void read_optimizer(const StateFile& file, std::int64_t steps, Trainer& trainer)
   }
 }
 
+/// The sections of the moments that a guard keeps, and their values.
+template <class Kept>
+auto kept_moments(Kept& kept) {
+  return std::array{std::pair{"guard.first_moments", &kept.first_moments},
+                    std::pair{"guard.second_moments", &kept.second_moments}};
+}
+
+void write_kept_moments(const GuardState& guard, StateWriter& file) {
+  if (!guard.kept) return;
+  for (const auto& [name, values] : kept_moments(*guard.kept)) {
+    file.section(name, std::span<const float>(*values));
+  }
+}
+
+void read_kept_moments(const StateFile& file, const Optimizer& optimizer, GuardState& guard) {
+  if (!guard.kept) return;
+  for (const auto& [name, values] : kept_moments(*guard.kept)) {
+    values->resize(guard.kept->steps == 0 ? 0 : optimizer.first_moments().size());
+    file.read(name, std::span<float>(*values));
+  }
+}
+
 }  // namespace
 
 HostWeights::HostWeights(Trainer& trainer)
@@ -182,6 +204,7 @@ void write_rank(Trainer& trainer, const RunState& state, std::int64_t evaluation
   write("halo", halo.received(first, state.epochs - 1));
   write("kept", halo.kept_before(state.epochs));
   write_optimizer(trainer, file);
+  write_kept_moments(state.guard, file);
 }
 
 void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer, RunState& state) {
@@ -224,7 +247,8 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   };
   read("halo", halo.adopt(first, state.epochs - 1));
   read("kept", halo.kept_before(state.epochs));
-  read_optimizer(file, state.epochs, trainer);
+  read_optimizer(file, state.epochs - state.guard.undone, trainer);
+  read_kept_moments(file, trainer.optimizer(), state.guard);
   state.evaluation_bytes.set(header.evaluation_bytes);
 }
 

@@ -25,6 +25,8 @@ class BestEpoch {
     }
     return better;
   }
+  /// Begins to count evaluations without a better score anew.
+  void forgive() { waited_ = 0; }
   /// Continues an earlier run, whose best epoch was followed by `waited` evaluations.
   void restore(int epoch, const Scores& scores, int waited) {
     epoch_ = epoch;

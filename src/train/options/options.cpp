@@ -344,6 +344,8 @@ void validate(const TrainOptions& options, const GivenOption& given) {
   require_at_least(0, "verify", options.verify_every);
   require_together(options.verify_every == 0 || options.transport.device == DeviceKind::cpu,
                    "--verify needs --device cpu");
+  require_together(!options.guard || options.transport.device == DeviceKind::cpu,
+                   "--guard needs --device cpu");
   require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");

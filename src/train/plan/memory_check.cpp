@@ -13,6 +13,7 @@
 #include "layers/network.hpp"
 #include "quant/kept_row.hpp"
 #include "staleness/exchange_policy.hpp"
+#include "train/guard.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
 #include "train/plan/row_blocks.hpp"
@@ -205,6 +206,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   };
   if (of_halo && can.partitioner) add("take --partitioner metis");
   if ((of_halo || largest == MemoryUse::evaluation) && can.verification) add("leave out --verify");
+  if ((of_halo || of_weights) && can.guard) add("leave out --guard");
   return text.empty() ? "the data set asks for a machine with more memory" : text;
 }
 
@@ -291,6 +293,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                                          passes.blocks, dataset.graph.directed);
   };
   add_halos(options.exchange);
+  add_guard(model.sites(), model.parameters(), options, options.exchange,
+            {parts, halo, passes.blocks, dataset.graph.directed}, needs);
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
     if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
@@ -298,6 +302,24 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
         Verifier::outcome_bytes(model.parameters(), rows, dataset.labels.classes, parts);
   }
   return needs;
+}
+
+void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
+               const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
+               MemoryNeeds& needs) {
+  if (!options.guard || options.partition.parts == 1 || !exchanges_rows(options)) return;
+  const auto bytes = [&](const ExchangeOptions& of) {
+    return halo_bytes(sites, of, options.epochs, halos.rows, halos.blocks, halos.directed);
+  };
+  std::int64_t most = 0;
+  for (const ExchangeOptions& raised : raised_exchanges(exchange)) {
+    most = std::max(most, bytes(raised));
+  }
+  needs[MemoryUse::halo] += most - bytes(exchange);
+  // Ranks share the moments unless gradients are summed as integers.
+  const int shares = exchange.gradient_bits == Bits::fp32 ? options.partition.parts : 1;
+  needs[MemoryUse::weights] += capped_product(
+      4 * parameters.weights_and_statistics() + 8 * parameters.flat_size() / shares, halos.ranks);
 }
 
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
@@ -322,7 +344,8 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
           .hidden = options.model.hidden > 1,
           .layers = options.model.layers > 1,
           .parts = !cut && options.partition.parts > 1,
-          .verification = options.verify_every > 0};
+          .verification = options.verify_every > 0,
+          .guard = options.guard};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,

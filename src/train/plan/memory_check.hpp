@@ -21,6 +21,7 @@ struct Remedies {
   bool hidden = true, layers = true;
   bool parts = true;          ///< Of weights.
   bool verification = false;  ///< Of halos and evaluation.
+  bool guard = false;         ///< Of halos and weights.
 };
 /// `cut`: the run reads shards, whose number and cut are given. `in_blocks`: passes run in several
 /// blocks of rows.
@@ -58,6 +59,19 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 /// kernels: on a CPU the weights of the best epoch, and what sums of gradients need.
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs);
+
+/// The halos of so many ranks together.
+struct Halos {
+  int ranks = 1;
+  std::int64_t rows = 0;    ///< That these ranks send in one forward exchange.
+  std::int64_t blocks = 1;  ///< Of rows, in a pass.
+  bool directed = false;    ///< The rows of backward exchanges are others, and count as none.
+};
+/// Adds what a guarded run may come to hold beside the halos of `exchange`: the halos of a raised
+/// exchange, which take their place, and kept weights. Adds nothing without TrainOptions::guard.
+void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
+               const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
+               MemoryNeeds& needs);
 
 /// The least memory that the host must hold at one time, without the data set, if ranks are threads
 /// that compute on devices. It holds the structure throughout, and at different times the input

@@ -23,24 +23,22 @@ MemoryNeeds sum_uses(Communicator& comm, BytesOf bytes_of) {
   return sum;
 }
 
-/// Throws Error(resource) if what all ranks hold, `held`, and what they allocate in the first
-/// epochs and to evaluate are more than the options or the machine allow.
-void require_fit(MemoryNeeds held, const Parameters& parameters, std::int64_t evaluation,
+/// Throws Error(resource) if what all ranks hold, `held`, and what they allocate later, `to_come`
+/// and in the first epochs, are more than the options or the machine allow.
+void require_fit(MemoryNeeds held, const Parameters& parameters, MemoryNeeds to_come,
                  const TrainOptions& options) {
   if (options.memory_limit_bytes > 0) {
-    held[MemoryUse::evaluation] += evaluation;
+    for (std::size_t i = 0; i < held.bytes.size(); ++i) held.bytes[i] += to_come.bytes[i];
     add_first_epochs(parameters, options, held);
     require_memory(held, options.memory_limit_bytes, std::nullopt);
     return;
   }
   if (options.transport.device != DeviceKind::cpu) return;  // A device has allocated it all.
   // The host allocates a page when it is first written. So far only training's own pages are not.
-  MemoryNeeds to_come;
   to_come.remedies = held.remedies;
   for (const MemoryUse use : {MemoryUse::activations, MemoryUse::gradients, MemoryUse::halo}) {
-    to_come[use] = held[use];
+    to_come[use] += held[use];
   }
-  to_come[MemoryUse::evaluation] = evaluation;
   add_first_epochs(parameters, options, to_come);
   require_memory(to_come, 0, available_memory_bytes());
 }
@@ -65,15 +63,15 @@ RankData RankMemory::load(MemoryAccount& account) {
 }
 
 void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
-                           std::int64_t evaluation, const LogCallback& log) {
+                           const MemoryNeeds& to_come, const LogCallback& log) {
   MemoryNeeds held = sum_uses(comm_, [&](MemoryUse use) { return memory.live(use); });
-  AllReduce(comm_, Channel::evaluation).sum(std::span(&evaluation, 1));
+  const MemoryNeeds later = sum_uses(comm_, [&](MemoryUse use) { return to_come[use]; });
   memory.reset_peaks();
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
   held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1);
-  require_fit(held, parameters, evaluation, plan_.options());
+  require_fit(held, parameters, later, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,
         "the system does not let a process reset its peak memory: the peak that is reported for "

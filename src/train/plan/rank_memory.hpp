@@ -5,6 +5,7 @@
 #include "comm/communicator.hpp"
 #include "heliograph/train.hpp"
 #include "layers/parameters.hpp"
+#include "train/plan/memory_check.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {
@@ -20,9 +21,9 @@ class RankMemory {
   RankData load(MemoryAccount& account);
 
   /// Resets the peaks of memory use. Called when the buffers of training, which `memory` counts,
-  /// are allocated. `evaluation`: the bytes that this rank allocates while it evaluates.
-  /// Collective. Throws Error(resource), on rank 0, if training does not fit into memory.
-  void end_setup(MemoryAccount& memory, const Parameters& parameters, std::int64_t evaluation,
+  /// are allocated. `to_come`: the bytes that this rank allocates later, to evaluate or as its
+  /// guard. Collective. Throws Error(resource), on rank 0, if training does not fit into memory.
+  void end_setup(MemoryAccount& memory, const Parameters& parameters, const MemoryNeeds& to_come,
                  const LogCallback& log);
 
   /// Adds the memory that the ranks held at most to rank 0's `result`. Collective.

@@ -50,6 +50,24 @@ ordered_json memory_to_json(const MemoryReport& memory) {
           {"total", memory.total()}};
 }
 
+ordered_json guard_to_json(const GuardAction& action) {
+  return {{"epochs", action.epochs},
+          {"bits_forward", bit_count(action.bits_forward)},
+          {"bits_backward", bit_count(action.bits_backward)}};
+}
+
+/// What the guard did in a run, with the epoch after which it did so.
+ordered_json guard_to_json(std::span<const EpochReport> epochs) {
+  ordered_json actions = ordered_json::array();
+  for (const EpochReport& report : epochs) {
+    if (!report.guard) continue;
+    ordered_json action{{"epoch", report.epoch}};
+    action.update(guard_to_json(*report.guard));
+    actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
 /// Calls visit(name, value) for each figure of a PartitionQuality.
 template <class Quality, class Visit>
 void for_each_figure(Quality& quality, Visit visit) {
@@ -88,6 +106,7 @@ ordered_json epoch_to_json(const EpochReport& report) {
                       {"lag", report.lag},
                       {"lr", shortest_decimal(static_cast<float>(report.lr))}};
   if (report.verification) object["verification"] = verification_to_json(*report.verification);
+  if (report.guard) object["guard"] = guard_to_json(*report.guard);
   return object;
 }
 
@@ -206,6 +225,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"seed", options.seed},
           {"parameters", result.parameters},
           {"verification", mean_verification_to_json(mean_verification(result.epochs))},
+          {"guard", guard_to_json(result.epochs)},
           {"covers", result.covers ? covers_to_json(*result.covers) : ordered_json()},
           {"kept_columns", result.kept_columns},
           {"partition", partition_to_json(result.partition)},

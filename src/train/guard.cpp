@@ -1,0 +1,154 @@
+#include "train/guard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/plural.hpp"
+#include "core/throw_error.hpp"
+
+namespace heliograph {
+namespace {
+
+/// The first epochs of a run, and those after it has gone back, may well be worse than later ones.
+constexpr int kPatience = 20;
+/// Losses of runs that learn rose by less than this share in experiments (docs/guard.md).
+constexpr double kRise = 0.1;
+/// Good weights are kept after every so many epochs.
+constexpr int kKeepEvery = 10;
+constexpr int kMostRaisedBits = 8;
+
+Bits raised(Bits bits, bool chosen) {
+  if (chosen) bits = std::max(bits, Bits::two);
+  return bit_count(bits) < kMostRaisedBits ? static_cast<Bits>(2 * bit_count(bits)) : bits;
+}
+
+}  // namespace
+
+std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
+  std::vector<ExchangeOptions> all{exchange};
+  const auto may_be_raised = [](const ExchangeOptions& last) {
+    return last.staleness > 0 ||
+           bit_count(std::min(last.bits_forward, last.bits_backward)) < kMostRaisedBits;
+  };
+  while (may_be_raised(all.back())) {
+    ExchangeOptions next = all.back();
+    const bool chosen = !next.auto_bits.empty();
+    next.auto_bits.clear();
+    next.staleness = 0;
+    next.bits_forward = raised(next.bits_forward, chosen);
+    next.bits_backward = raised(next.bits_backward, chosen);
+    all.push_back(std::move(next));
+  }
+  return all;
+}
+
+Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state,
+             LogCallback log, MemoryAccount* account)
+    : trainer_(trainer),
+      state_(state),
+      limit_(limit),
+      exchanges_(raised_exchanges(plan.exchange())),
+      log_(std::move(log)),
+      bytes_(MemoryUse::weights, account) {}
+
+void Guard::begin(int epochs) {
+  if (!state_.kept || state_.epochs != epochs) {  // Other epochs ran without a guard.
+    state_.epochs = epochs;
+    state_.watched = state_.away = 0;
+    state_.lowest = std::numeric_limits<double>::infinity();
+    keep(std::numeric_limits<double>::infinity());
+  }
+  count();
+}
+
+void Guard::watch(const EpochReport& report) {
+  state_.epochs = report.epoch + 1;
+  state_.losses[static_cast<std::size_t>(report.epoch % GuardState::kWindow)] = report.loss;
+  ++state_.watched;
+  state_.away = report.verification && report.verification->whole.gradient.cosine < 0 ? 1 : 0;
+  if (state_.watched < GuardState::kWindow) return;
+  state_.lowest = std::min(state_.lowest, mean());
+  if (state_.epochs % kKeepEvery == 0 && mean() < std::min(limit_, state_.kept->mean)) keep(mean());
+}
+
+double Guard::mean() const {
+  return std::accumulate(state_.losses.begin(), state_.losses.end(), 0.0) / GuardState::kWindow;
+}
+
+bool Guard::astray() const {
+  const bool safest = state_.raised + 1 >= std::ssize(exchanges_);
+  return !safest && state_.watched >= kPatience && mean() >= limit_ &&
+         (state_.away == 1 || mean() > (1 + kRise) * state_.lowest);
+}
+
+std::optional<GuardAction> Guard::act(int epochs) {
+  if (!astray()) return std::nullopt;
+  describe(epochs);
+  const KeptStep& kept = *state_.kept;
+  Optimizer& optimizer = trainer_.optimizer();
+  std::ranges::copy(kept.values, trainer_.model().parameters().flat_values().begin());
+  const auto restore = [](const std::vector<float>& from, std::span<float> to) {
+    std::ranges::fill(std::ranges::copy(from, to.begin()).out, to.end(), 0.0F);
+  };
+  restore(kept.first_moments, optimizer.first_moments());
+  restore(kept.second_moments, optimizer.second_moments());
+  optimizer.set_steps(kept.steps);
+  state_.undone = epochs - kept.steps;
+  state_.watched = state_.away = 0;
+  state_.lowest = std::numeric_limits<double>::infinity();
+  ++state_.raised;
+  const ExchangeOptions& now = exchanges_[static_cast<std::size_t>(state_.raised)];
+  trainer_.set_exchange(now);
+  return GuardAction{static_cast<int>(kept.epochs), now.bits_forward, now.bits_backward};
+}
+
+void Guard::keep(double mean) {
+  if (!state_.kept) state_.kept.emplace();
+  KeptStep& kept = *state_.kept;
+  const auto copy = [](std::span<const float> from, std::vector<float>& to) {
+    to.assign(from.begin(), from.end());
+  };
+  kept.epochs = state_.epochs;
+  kept.steps = state_.epochs - state_.undone;
+  kept.mean = mean;
+  copy(trainer_.model().parameters().flat_values(), kept.values);
+  copy(trainer_.optimizer().first_moments(), kept.first_moments);
+  copy(trainer_.optimizer().second_moments(), kept.second_moments);
+  count();
+}
+
+void Guard::count() {
+  const KeptStep& kept = *state_.kept;
+  bytes_.set(static_cast<std::int64_t>(
+      (kept.values.size() + kept.first_moments.size() + kept.second_moments.size()) *
+      sizeof(float)));
+}
+
+void Guard::describe(int epochs) const {
+  if (!log_) return;
+  const std::string why = state_.away == 1
+                              ? "and the gradient points away from the exact one"
+                              : fmt::format("and has been as low as {:.4f}", state_.lowest);
+  const ExchangeOptions& next = exchanges_[static_cast<std::size_t>(state_.raised + 1)];
+  std::string bits = counted(bit_count(next.bits_forward), "bit");
+  if (next.bits_backward != next.bits_forward) {
+    bits += fmt::format(" forward and {} backward", bit_count(next.bits_backward));
+  }
+  const std::string to = state_.kept->epochs == 0
+                             ? "its first weights"
+                             : "the weights after " + counted(state_.kept->epochs, "epoch");
+  log_(LogLevel::warning,
+       fmt::format("the run has gone astray: the mean training loss of {} epochs, {:.4f}, is no "
+                   "better than {:.4f}, which ignoring features and graph gives, {}; after {} {} "
+                   "goes back to {} and on without lag at {}",
+                   GuardState::kWindow, mean(), limit_, why, counted(epochs, "epoch"),
+                   spell_options("--guard"), to, bits));
+}
+
+}  // namespace heliograph

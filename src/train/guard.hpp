@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "heliograph/log.hpp"
+#include "heliograph/train.hpp"
+#include "train/guard_state.hpp"
+#include "train/plan/run_plan.hpp"
+#include "train/trainer.hpp"
+
+namespace heliograph {
+
+/// The exchanges that a guarded run may have one after the other, beginning with its own: each is
+/// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count
+/// as rows of 2, and stop choosing.
+std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange);
+
+/// Takes a run that has gone astray back to the last good weights, and makes its exchanges safer
+/// (TrainOptions::guard, docs/guard.md). Every rank makes the same calls and gets the same answers.
+/// The host must compute.
+class Guard {
+ public:
+  /// `limit`: what the loss is without inputs. `log` may be empty. `account` counts the weights
+  /// that are kept. The references must outlive the object.
+  Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state, LogCallback log,
+        MemoryAccount* account);
+
+  /// Begins to watch a run that has had so many epochs. Call it before the next one.
+  void begin(int epochs);
+  /// Goes back if the epochs so far, of which there are so many, show that the run has gone astray.
+  /// Collective. Throws Error: resource, peer_lost.
+  std::optional<GuardAction> act(int epochs);
+  /// Looks at an epoch that has run, and keeps its weights if they are good.
+  void watch(const EpochReport& report);
+
+ private:
+  double mean() const;  ///< Of the last losses.
+  bool astray() const;
+  void keep(double mean);
+  void count();
+  void describe(int epochs) const;
+
+  Trainer& trainer_;
+  GuardState& state_;
+  const double limit_;
+  const std::vector<ExchangeOptions> exchanges_;
+  LogCallback log_;
+  CountedBytes bytes_;
+};
+
+}  // namespace heliograph
