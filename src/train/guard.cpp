@@ -11,6 +11,7 @@
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
+#include "train/options/given.hpp"
 
 namespace heliograph {
 namespace {
@@ -48,6 +49,13 @@ std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
   return all;
 }
 
+bool guards(const TrainOptions& options, Task task) {
+  const bool knows_limit =
+      task == Task::multiclass || (task == Task::regression && options.init_from.empty());
+  return options.guard && options.partition.parts > 1 && exchanges_rows(options) && knows_limit &&
+         raised_exchanges(options.exchange).size() > 1;
+}
+
 Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state,
              LogCallback log, MemoryAccount* account)
     : trainer_(trainer),
@@ -58,23 +66,18 @@ Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& st
       bytes_(MemoryUse::weights, account) {}
 
 void Guard::begin(int epochs) {
-  if (!state_.kept || state_.epochs != epochs) {  // Other epochs ran without a guard.
-    state_.epochs = epochs;
-    state_.watched = state_.away = 0;
-    state_.lowest = std::numeric_limits<double>::infinity();
-    keep(std::numeric_limits<double>::infinity());
-  }
+  if (!state_.kept) keep(epochs, std::numeric_limits<double>::infinity());
   count();
 }
 
 void Guard::watch(const EpochReport& report) {
-  state_.epochs = report.epoch + 1;
   state_.losses[static_cast<std::size_t>(report.epoch % GuardState::kWindow)] = report.loss;
-  ++state_.watched;
-  state_.away = report.verification && report.verification->whole.gradient.cosine < 0 ? 1 : 0;
-  if (state_.watched < GuardState::kWindow) return;
+  if (++state_.watched < GuardState::kWindow) return;
   state_.lowest = std::min(state_.lowest, mean());
-  if (state_.epochs % kKeepEvery == 0 && mean() < std::min(limit_, state_.kept->mean)) keep(mean());
+  const int epochs = report.epoch + 1;
+  if (epochs % kKeepEvery == 0 && mean() == state_.lowest && mean() < state_.kept->mean) {
+    keep(epochs, mean());
+  }
 }
 
 double Guard::mean() const {
@@ -84,7 +87,7 @@ double Guard::mean() const {
 bool Guard::astray() const {
   const bool safest = state_.raised + 1 >= std::ssize(exchanges_);
   return !safest && state_.watched >= kPatience && mean() >= limit_ &&
-         (state_.away == 1 || mean() > (1 + kRise) * state_.lowest);
+         mean() > (1 + kRise) * state_.lowest;
 }
 
 std::optional<GuardAction> Guard::act(int epochs) {
@@ -100,7 +103,7 @@ std::optional<GuardAction> Guard::act(int epochs) {
   restore(kept.second_moments, optimizer.second_moments());
   optimizer.set_steps(kept.steps);
   state_.undone = epochs - kept.steps;
-  state_.watched = state_.away = 0;
+  state_.watched = 0;
   state_.lowest = std::numeric_limits<double>::infinity();
   ++state_.raised;
   const ExchangeOptions& now = exchanges_[static_cast<std::size_t>(state_.raised)];
@@ -108,14 +111,14 @@ std::optional<GuardAction> Guard::act(int epochs) {
   return GuardAction{static_cast<int>(kept.epochs), now.bits_forward, now.bits_backward};
 }
 
-void Guard::keep(double mean) {
+void Guard::keep(int epochs, double mean) {
   if (!state_.kept) state_.kept.emplace();
   KeptStep& kept = *state_.kept;
   const auto copy = [](std::span<const float> from, std::vector<float>& to) {
     to.assign(from.begin(), from.end());
   };
-  kept.epochs = state_.epochs;
-  kept.steps = state_.epochs - state_.undone;
+  kept.epochs = epochs;
+  kept.steps = epochs - state_.undone;
   kept.mean = mean;
   copy(trainer_.model().parameters().flat_values(), kept.values);
   copy(trainer_.optimizer().first_moments(), kept.first_moments);
@@ -132,9 +135,6 @@ void Guard::count() {
 
 void Guard::describe(int epochs) const {
   if (!log_) return;
-  const std::string why = state_.away == 1
-                              ? "and the gradient points away from the exact one"
-                              : fmt::format("and has been as low as {:.4f}", state_.lowest);
   const ExchangeOptions& next = exchanges_[static_cast<std::size_t>(state_.raised + 1)];
   std::string bits = counted(bit_count(next.bits_forward), "bit");
   if (next.bits_backward != next.bits_forward) {
@@ -144,10 +144,10 @@ void Guard::describe(int epochs) const {
                              ? "its first weights"
                              : "the weights after " + counted(state_.kept->epochs, "epoch");
   log_(LogLevel::warning,
-       fmt::format("the run has gone astray: the mean training loss of {} epochs, {:.4f}, is no "
-                   "better than {:.4f}, which ignoring features and graph gives, {}; after {} {} "
-                   "goes back to {} and on without lag at {}",
-                   GuardState::kWindow, mean(), limit_, why, counted(epochs, "epoch"),
+       fmt::format("the run has gone astray: the mean training loss of {} epochs, {:.4f}, has been "
+                   "{:.4f} and is no better than {:.4f}, which ignoring features and graph gives; "
+                   "after {} {} goes back to {} and on without lag at {}",
+                   GuardState::kWindow, mean(), state_.lowest, limit_, counted(epochs, "epoch"),
                    spell_options("--guard"), to, bits));
 }
 

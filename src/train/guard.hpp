@@ -16,6 +16,10 @@ namespace heliograph {
 /// as rows of 2, and stop choosing.
 std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange);
 
+/// Whether TrainOptions::guard has anything to do: ranks exchange rows, their exchange can be made
+/// safer, and the loss without inputs is known (loss_without_inputs).
+bool guards(const TrainOptions& options, Task task);
+
 /// Takes a run that has gone astray back to the last good weights, and makes its exchanges safer
 /// (TrainOptions::guard, docs/guard.md). Every rank makes the same calls and gets the same answers.
 /// The host must compute.
@@ -26,7 +30,7 @@ class Guard {
   Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state, LogCallback log,
         MemoryAccount* account);
 
-  /// Begins to watch a run that has had so many epochs. Call it before the next one.
+  /// Keeps the present weights if none are kept, after so many epochs. Call it before the next one.
   void begin(int epochs);
   /// Goes back if the epochs so far, of which there are so many, show that the run has gone astray.
   /// Collective. Throws Error: resource, peer_lost.
@@ -37,7 +41,7 @@ class Guard {
  private:
   double mean() const;  ///< Of the last losses.
   bool astray() const;
-  void keep(double mean);
+  void keep(int epochs, double mean);
   void count();
   void describe(int epochs) const;
 

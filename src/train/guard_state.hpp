@@ -20,11 +20,9 @@ struct KeptStep {
 struct GuardState {
   static constexpr std::int64_t kWindow = 5;
 
-  std::int64_t epochs = 0;   ///< How many had run when it last looked.
   std::int64_t watched = 0;  ///< Epochs since it began or last went back.
   std::int64_t raised = 0;   ///< How often it has gone back.
   std::int64_t undone = 0;   ///< Steps that were undone: epochs - undone led to the weights.
-  std::int64_t away = 0;     ///< 1: the last epoch's gradient pointed away from the exact one.
   std::array<double, kWindow> losses{};  ///< Of the last epochs watched, by epoch % kWindow.
   /// The lowest mean of kWindow losses among the epochs watched.
   double lowest = std::numeric_limits<double>::infinity();

@@ -133,8 +133,7 @@ bool Optimizer::resume(std::int64_t steps, std::vector<Range> ranges) {
     covered = range.end;
     mine += owned(range).end - owned(range).begin;
   }
-  const std::int64_t all = steps == 0 ? 0 : parameters_;
-  if (covered != all || mine > capacity()) return false;
+  if (covered != parameters_ || mine > capacity()) return false;
   steps_ = steps;
   ranges_ = std::move(ranges);
   return true;

@@ -52,8 +52,7 @@ class Optimizer {
   /// Makes the next step the one after `steps`; 0: the first. The caller sets the moments before.
   void set_steps(std::int64_t steps);
   /// Makes ranges and number of steps those of a run that is resumed, which then sets the moments.
-  /// Returns false and changes nothing unless the ranges cover the parameters once; before the
-  /// first step there are none.
+  /// Returns false and changes nothing unless the ranges cover the parameters once.
   bool resume(std::int64_t steps, std::vector<Range> ranges);
 
  private:

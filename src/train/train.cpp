@@ -82,15 +82,13 @@ class RankRun {
         limit_(loss_without_inputs(plan)),
         best_bytes_(MemoryUse::evaluation, &account),
         stop_sum_(comm, Channel::evaluation, &account) {
-    if (options_.guard && comm.size() > 1 && exchanges_rows(options_)) {
-      const LogCallback log = is_root() ? callbacks.log : LogCallback();
-      if (limit_) {
-        guard_.emplace(plan, *limit_, trainer_, state_.guard, log, &account);
-      } else if (log) {
-        log(LogLevel::warning,
-            spell_options("--guard has no effect: what the loss would be without inputs is unknown "
-                          "for several labels a node, and for regression with --init-from"));
-      }
+    const LogCallback log = is_root() ? callbacks.log : LogCallback();
+    if (guards(options_, plan.facts().task)) {
+      guard_.emplace(plan, limit_.value(), trainer_, state_.guard, log, &account);
+    } else if (options_.guard && !limit_ && log) {
+      log(LogLevel::warning,
+          spell_options("--guard has no effect: what the loss would be without inputs is unknown "
+                        "for several labels a node, and for regression with --init-from"));
     }
     if (is_root() && callbacks.log && comm.size() > 1) {
       log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), callbacks.log);

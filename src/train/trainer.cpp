@@ -182,8 +182,10 @@ MemoryNeeds Trainer::memory_to_come() {
   if (plan_.options().eval_every > 0) {
     needs[MemoryUse::evaluation] = evaluated().exact_halo().block_bytes(model_->sites());
   }
-  add_guard(model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
-            {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed}, needs);
+  add_guard(
+      model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
+      {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed, plan_.facts().task},
+      needs);
   return needs;
 }
 

@@ -289,7 +289,7 @@ def main():
             put("checkpoint", f"good-{model}", bundle(files))
             if model == "gat":
                 guard = bytearray(files["checkpoint/run.state/guard"])
-                struct.pack_into("<q", guard, 16, 99)
+                struct.pack_into("<q", guard, 8, 99)
                 files["checkpoint/run.state/guard"] = bytes(guard)
                 put("checkpoint", "bad-raised-too-often", bundle(files))
             if model == "gcn":  # Finding: the sum of these numbers of bytes overflowed.

@@ -188,6 +188,9 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
     refuse_resume(path, "--{} is {}, but the checkpoint was made {}{}", name, value.dump(), made,
                   of_weights ? "" : "; --init-from begins a new run from its weights");
   }
+  if (!options.guard && then.value("guard", false)) {
+    refuse_resume(path, "--guard is false, but the checkpoint was made with true");
+  }
   for (const auto& [name, value] : then.items()) {
     // The weights that the run began with are not read again, so they need not be named.
     if (is_free(name) || name == "init-from" || now.contains(name)) continue;

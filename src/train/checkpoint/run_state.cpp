@@ -156,12 +156,12 @@ void read_guard_actions(const StateFile& file, std::span<EpochReport> reports) {
 
 /// The section "guard".
 struct StoredGuard {
-  std::int64_t epochs, watched, raised, undone, away;
+  std::int64_t watched, raised, undone;
   std::array<double, GuardState::kWindow> losses;
   double lowest, kept_mean;
   std::int64_t kept_epochs, kept_steps;
 };
-static_assert(sizeof(StoredGuard) == (9 + GuardState::kWindow) * 8);
+static_assert(sizeof(StoredGuard) == (7 + GuardState::kWindow) * 8);
 
 constexpr const char* kGuard = "guard";
 constexpr const char* kGuardValues = "guard.values";
@@ -170,35 +170,39 @@ constexpr const char* kGuardValues = "guard.values";
 void write_guard(const GuardState& guard, StateWriter& file) {
   if (!guard.kept) return;
   const KeptStep& kept = *guard.kept;
-  const StoredGuard stored{guard.epochs, guard.watched, guard.raised, guard.undone, guard.away,
-                           guard.losses, guard.lowest,  kept.mean,    kept.epochs,  kept.steps};
+  const StoredGuard stored{guard.watched, guard.raised, guard.undone, guard.losses,
+                           guard.lowest,  kept.mean,    kept.epochs,  kept.steps};
   file.section(kGuard, std::span<const StoredGuard>(&stored, 1));
   file.section(kGuardValues, std::span<const float>(kept.values));
 }
 
-void read_guard(const StateFile& file, std::int64_t epochs, GuardState& guard) {
+void read_guard(const StateFile& file, std::span<const EpochReport> reports, GuardState& guard) {
   if (!file.has(kGuard)) return;
   StoredGuard s{};
   file.read(kGuard, std::span<StoredGuard>(&s, 1));
+  const std::int64_t epochs = std::ssize(reports);
+  const std::int64_t actions =
+      std::ranges::count_if(reports, [](const EpochReport& r) { return r.guard.has_value(); });
   const auto within = [](std::int64_t value, std::int64_t most) {
     return value >= 0 && value <= most;
   };
-  const bool ordered = within(s.epochs, epochs) && within(s.watched, s.epochs) &&
-                       within(s.undone, s.epochs) && within(s.kept_epochs, s.epochs) &&
-                       within(s.kept_steps, std::min(s.kept_epochs, s.epochs - s.undone)) &&
-                       within(s.raised, s.epochs) && within(s.away, 1);
-  const bool finite =
-      std::ranges::all_of(s.losses, [](double loss) { return std::isfinite(loss); });
-  if (!ordered || !finite || std::isnan(s.lowest) || std::isnan(s.kept_mean)) {
+  const bool ordered = within(s.watched, epochs) && s.raised == actions &&
+                       within(s.undone, epochs - 1) && (s.undone > 0) == (s.raised > 0) &&
+                       within(s.kept_epochs, epochs) &&
+                       within(s.kept_steps, std::min(s.kept_epochs, epochs - s.undone));
+  const auto finite = [](auto value) { return std::isfinite(value); };
+  if (!ordered || !std::ranges::all_of(s.losses, finite) || !(s.lowest >= 0) ||
+      !(s.kept_mean >= 0)) {
     file.refuse(kGuard, "holds a number that no run reaches");
   }
-  guard = {s.epochs, s.watched, s.raised, s.undone, s.away, s.losses, s.lowest, KeptStep{}};
+  guard = {s.watched, s.raised, s.undone, s.losses, s.lowest, KeptStep{}};
   KeptStep& kept = *guard.kept;
   kept.epochs = s.kept_epochs;
   kept.steps = s.kept_steps;
   kept.mean = s.kept_mean;
   kept.values.resize(file.count<float>(kGuardValues));
   file.read(kGuardValues, std::span<float>(kept.values));
+  if (!std::ranges::all_of(kept.values, finite)) file.refuse(kGuardValues, "holds NaN or Inf");
 }
 
 }  // namespace
@@ -238,7 +242,7 @@ void read_run_state(const StateFile& file, RunState& state) {
   }
   read_verifications(file, state.reports);
   read_guard_actions(file, state.reports);
-  read_guard(file, state.epochs, state.guard);
+  read_guard(file, state.reports, state.guard);
 }
 
 }  // namespace heliograph

@@ -119,14 +119,13 @@ void add_evaluation(TrainFields& fields) {
   fields.add("verify", "N",
              "In every N-th epoch, also make the step with exact halo rows, and with each exchange "
              "as trained while the others are exact: says which exchange moves the gradients by "
-             "how much, by its bits and by its lag; 0 never does. Changes no result, but --guard "
-             "heeds it.",
+             "how much, by its bits and by its lag; 0 never does. Changes no result.",
              HELIOGRAPH_MEMBER(verify_every));
   fields.add("guard",
-             "If lag or few bits lead training astray, go back to the last good weights, exchange "
-             "without lag from then on and with twice the bits (up to 8), and go on. A run is "
-             "astray if its training loss has risen and is no better than that of a model which "
-             "ignores features and graph. Other runs keep their numbers. Needs --device cpu.",
+             "Go back to the last good weights, and on without lag and with twice the bits (up to "
+             "8), if the mean training loss of five epochs is no better than that of a model which "
+             "ignores features and graph and 10 % above its lowest. Other runs keep their numbers. "
+             "Needs --device cpu.",
              HELIOGRAPH_MEMBER(guard));
   fields.add("save-logits",
              "Write the logits of every node at the best epoch to logits.npy in --out.",

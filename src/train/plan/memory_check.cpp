@@ -206,7 +206,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   };
   if (of_halo && can.partitioner) add("take --partitioner metis");
   if ((of_halo || largest == MemoryUse::evaluation) && can.verification) add("leave out --verify");
-  if ((of_halo || of_weights) && can.guard) add("leave out --guard");
+  if (can.guard) add("leave out --guard");
   return text.empty() ? "the data set asks for a machine with more memory" : text;
 }
 
@@ -294,7 +294,7 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
   };
   add_halos(options.exchange);
   add_guard(model.sites(), model.parameters(), options, options.exchange,
-            {parts, halo, passes.blocks, dataset.graph.directed}, needs);
+            {parts, halo, passes.blocks, dataset.graph.directed, dataset.labels.task}, needs);
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
     if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
@@ -307,7 +307,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
                const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
                MemoryNeeds& needs) {
-  if (!options.guard || options.partition.parts == 1 || !exchanges_rows(options)) return;
+  if (!guards(options, halos.task)) return;
+  needs.remedies.guard = true;
   const auto bytes = [&](const ExchangeOptions& of) {
     return halo_bytes(sites, of, options.epochs, halos.rows, halos.blocks, halos.directed);
   };
@@ -344,8 +345,7 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
           .hidden = options.model.hidden > 1,
           .layers = options.model.layers > 1,
           .parts = !cut && options.partition.parts > 1,
-          .verification = options.verify_every > 0,
-          .guard = options.guard};
+          .verification = options.verify_every > 0};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,

@@ -71,6 +71,7 @@ void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
   held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1);
+  held.remedies.guard = to_come.remedies.guard;
   require_fit(held, parameters, later, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,

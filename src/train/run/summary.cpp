@@ -56,7 +56,7 @@ ordered_json guard_to_json(const GuardAction& action) {
           {"bits_backward", bit_count(action.bits_backward)}};
 }
 
-/// What the guard did in a run, with the epoch after which it did so.
+/// What the guard did in a run, with the epoch before which it did so.
 ordered_json guard_to_json(std::span<const EpochReport> epochs) {
   ordered_json actions = ordered_json::array();
   for (const EpochReport& report : epochs) {
