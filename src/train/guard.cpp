@@ -74,10 +74,12 @@ void Guard::watch(const EpochReport& report) {
   state_.losses[static_cast<std::size_t>(report.epoch % GuardState::kWindow)] = report.loss;
   if (++state_.watched < GuardState::kWindow) return;
   state_.lowest = std::min(state_.lowest, mean());
+  // Early weights that lag has made are no good start (docs/guard.md).
+  const bool late = exchanges_[static_cast<std::size_t>(state_.raised)].staleness > 0;
+  const bool good =
+      mean() == state_.lowest && mean() < state_.kept->mean && (!late || mean() < limit_);
   const int epochs = report.epoch + 1;
-  if (epochs % kKeepEvery == 0 && mean() == state_.lowest && mean() < state_.kept->mean) {
-    keep(epochs, mean());
-  }
+  if (good && epochs % kKeepEvery == 0) keep(epochs, mean());
 }
 
 double Guard::mean() const {
