@@ -8,9 +8,9 @@
 
 #include "cli/foreign_flags.hpp"
 #include "heliograph/error.hpp"
-#include "train/guard.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
+#include "train/plan/raised_exchanges.hpp"
 #include "train/run/machine.hpp"
 
 namespace heliograph::cli {

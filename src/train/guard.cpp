@@ -11,7 +11,7 @@
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
-#include "train/options/given.hpp"
+#include "train/plan/raised_exchanges.hpp"
 
 namespace heliograph {
 namespace {
@@ -22,39 +22,7 @@ constexpr int kPatience = 20;
 constexpr double kRise = 0.1;
 /// Good weights are kept after every so many epochs.
 constexpr int kKeepEvery = 10;
-constexpr int kMostRaisedBits = 8;
-
-Bits raised(Bits bits, bool chosen) {
-  if (chosen) bits = std::max(bits, Bits::two);
-  return bit_count(bits) < kMostRaisedBits ? static_cast<Bits>(2 * bit_count(bits)) : bits;
-}
-
 }  // namespace
-
-std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
-  std::vector<ExchangeOptions> all{exchange};
-  const auto may_be_raised = [](const ExchangeOptions& last) {
-    return last.staleness > 0 ||
-           bit_count(std::min(last.bits_forward, last.bits_backward)) < kMostRaisedBits;
-  };
-  while (may_be_raised(all.back())) {
-    ExchangeOptions next = all.back();
-    const bool chosen = !next.auto_bits.empty();
-    next.auto_bits.clear();
-    next.staleness = 0;
-    next.bits_forward = raised(next.bits_forward, chosen);
-    next.bits_backward = raised(next.bits_backward, chosen);
-    all.push_back(std::move(next));
-  }
-  return all;
-}
-
-bool guards(const TrainOptions& options, Task task) {
-  const bool knows_limit =
-      task == Task::multiclass || (task == Task::regression && options.init_from.empty());
-  return options.guard && options.partition.parts > 1 && exchanges_rows(options) && knows_limit &&
-         raised_exchanges(options.exchange).size() > 1;
-}
 
 Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state,
              LogCallback log, MemoryAccount* account)

@@ -11,15 +11,6 @@
 
 namespace heliograph {
 
-/// The exchanges that a guarded run may have one after the other, beginning with its own: each is
-/// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count
-/// as rows of 2, and stop choosing.
-std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange);
-
-/// Whether TrainOptions::guard has anything to do: ranks exchange rows, their exchange can be made
-/// safer, and the loss without inputs is known (loss_without_inputs).
-bool guards(const TrainOptions& options, Task task);
-
 /// Takes a run that has gone astray back to the last good weights, and makes its exchanges safer
 /// (TrainOptions::guard, docs/guard.md). Every rank makes the same calls and gets the same answers.
 /// The host must compute.

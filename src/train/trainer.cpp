@@ -15,6 +15,7 @@
 #include "train/host_values.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
+#include "train/plan/raised_exchanges.hpp"
 
 namespace heliograph {
 namespace {
@@ -182,10 +183,10 @@ MemoryNeeds Trainer::memory_to_come() {
   if (plan_.options().eval_every > 0) {
     needs[MemoryUse::evaluation] = evaluated().exact_halo().block_bytes(model_->sites());
   }
-  add_guard(
-      model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
-      {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed, plan_.facts().task},
-      needs);
+  if (guards(plan_.options(), plan_.facts().task)) {
+    add_guard(model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
+              {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed}, needs);
+  }
   return needs;
 }
 

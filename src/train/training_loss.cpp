@@ -43,11 +43,14 @@ double TrainingLoss::loss_and_gradient(ConstMatrixView logits, MatrixView gradie
   return sum() / terms_;
 }
 
+bool knows_loss_without_inputs(const TrainOptions& options, Task task) {
+  return task == Task::multiclass || (task == Task::regression && options.init_from.empty());
+}
+
 std::optional<double> loss_without_inputs(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
-  // Targets have a mean of 0 and a variance of 1, unless weights bring another scale.
-  if (facts.task == Task::regression && plan.options().init_from.empty()) return 1;
-  if (facts.task != Task::multiclass) return std::nullopt;
+  if (!knows_loss_without_inputs(plan.options(), facts.task)) return std::nullopt;
+  if (facts.task == Task::regression) return 1;  // Targets have a mean of 0 and a variance of 1.
   const LossOptions& options = plan.options().loss;
   const bool balanced = options.class_weights == ClassWeights::balanced;
   const auto nodes = static_cast<double>(facts.training_nodes);

@@ -31,9 +31,11 @@ class TrainingLoss {
   Placed<float> placed_weights_;
 };
 
+/// Whether `loss_without_inputs` gives a loss: not for multi-label, and not for numbers in the
+/// scale of initial weights.
+bool knows_loss_without_inputs(const TrainOptions& options, Task task);
 /// The least training loss of logits that are the same at all nodes, which is reached without
-/// looking at features or graph; nothing if that is not known: for multi-label, and for numbers in
-/// the scale of initial weights.
+/// looking at features or graph; nothing if that is not known.
 std::optional<double> loss_without_inputs(const RunPlan& plan);
 
 }  // namespace heliograph

@@ -291,7 +291,7 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   const auto advice = [](MemoryUse use, const TrainOptions& o, bool cut) {
     MemoryNeeds needs;
     needs[use] = kGiB;
-    needs.remedies = remedies_of(o, cut, o.transport.row_blocks > 1);
+    needs.remedies = remedies_of(o, cut, o.transport.row_blocks > 1, false);
     const std::string text =
         test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 1, 1); });
     return text.substr(text.rfind(": ") + 2);

@@ -13,9 +13,9 @@
 #include "layers/network.hpp"
 #include "quant/kept_row.hpp"
 #include "staleness/exchange_policy.hpp"
-#include "train/guard.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
+#include "train/plan/raised_exchanges.hpp"
 #include "train/plan/row_blocks.hpp"
 #include "train/verifier.hpp"
 #include "train/weight_update.hpp"
@@ -271,7 +271,8 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
       make_optimizer(options, model.parameters(), 0, options.partition.parts, &account);
 
   MemoryNeeds needs;
-  needs.remedies = remedies_of(options, false, passes.blocks > 1);
+  const bool guarded = guards(options, dataset.labels.task);
+  needs.remedies = remedies_of(options, false, passes.blocks > 1, guarded);
   for (std::size_t i = 0; i < needs.bytes.size(); ++i) {
     needs.bytes[i] = account.live(static_cast<MemoryUse>(i));
   }
@@ -293,8 +294,10 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                                          passes.blocks, dataset.graph.directed);
   };
   add_halos(options.exchange);
-  add_guard(model.sites(), model.parameters(), options, options.exchange,
-            {parts, halo, passes.blocks, dataset.graph.directed, dataset.labels.task}, needs);
+  if (guarded) {
+    add_guard(model.sites(), model.parameters(), options, options.exchange,
+              {parts, halo, passes.blocks, dataset.graph.directed}, needs);
+  }
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
     if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
@@ -307,8 +310,6 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
                const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
                MemoryNeeds& needs) {
-  if (!guards(options, halos.task)) return;
-  needs.remedies.guard = true;
   const auto bytes = [&](const ExchangeOptions& of) {
     return halo_bytes(sites, of, options.epochs, halos.rows, halos.blocks, halos.directed);
   };
@@ -334,7 +335,7 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
   }
 }
 
-Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
+Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool guarded) {
   const ExchangeOptions& exchange = options.exchange;
   const int most_bits =
       std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
@@ -345,7 +346,8 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks) {
           .hidden = options.model.hidden > 1,
           .layers = options.model.layers > 1,
           .parts = !cut && options.partition.parts > 1,
-          .verification = options.verify_every > 0};
+          .verification = options.verify_every > 0,
+          .guard = guarded};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,

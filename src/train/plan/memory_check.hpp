@@ -21,11 +21,11 @@ struct Remedies {
   bool hidden = true, layers = true;
   bool parts = true;          ///< Of weights.
   bool verification = false;  ///< Of halos and evaluation.
-  bool guard = false;         ///< Of halos and weights, if add_guard added any.
+  bool guard = false;         ///< Of halos and weights.
 };
 /// `cut`: the run reads shards, whose number and cut are given. `in_blocks`: passes run in several
-/// blocks of rows.
-Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks);
+/// blocks of rows. `guarded`: the run has a guard.
+Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool guarded);
 
 /// Bytes by use, summed over ranks.
 struct MemoryNeeds {
@@ -60,16 +60,15 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
 void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
                       MemoryNeeds& needs);
 
-/// The halos of so many ranks together, of a run for this task.
+/// The halos of so many ranks together.
 struct Halos {
   int ranks = 1;
   std::int64_t rows = 0;    ///< That these ranks send in one forward exchange.
   std::int64_t blocks = 1;  ///< Of rows, in a pass.
   bool directed = false;    ///< The rows of backward exchanges are others, and count as none.
-  Task task = Task::multiclass;
 };
 /// Adds what a guarded run may come to hold beside the halos of `exchange`: the halos of a raised
-/// exchange, which take their place, and kept weights. Adds nothing without TrainOptions::guard.
+/// exchange, which take their place, and kept weights.
 void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
                const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
                MemoryNeeds& needs);

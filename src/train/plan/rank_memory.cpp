@@ -7,6 +7,7 @@
 #include "comm/collectives.hpp"
 #include "train/launch.hpp"
 #include "train/plan/memory_check.hpp"
+#include "train/plan/raised_exchanges.hpp"
 #include "train/process_memory.hpp"
 
 namespace heliograph {
@@ -70,8 +71,8 @@ void RankMemory::end_setup(MemoryAccount& memory, const Parameters& parameters,
   if (measures_process_) setup_peak_ = std::max(setup_peak_, peak_rss_bytes());
   const bool reset = !measures_process_ || reset_peak_rss();
   if (comm_.rank() != 0) return;
-  held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1);
-  held.remedies.guard = to_come.remedies.guard;
+  held.remedies = remedies_of(plan_.options(), plan_.stored_bytes(0) > 0, plan_.blocks() > 1,
+                              guards(plan_.options(), plan_.facts().task));
   require_fit(held, parameters, later, plan_.options());
   if (!reset && log) {
     log(LogLevel::warning,

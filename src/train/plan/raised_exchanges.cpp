@@ -1,0 +1,44 @@
+#include "train/plan/raised_exchanges.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "train/options/given.hpp"
+#include "train/training_loss.hpp"
+
+namespace heliograph {
+namespace {
+
+constexpr int kMostRaisedBits = 8;
+
+Bits raised(Bits bits, bool chosen) {
+  if (chosen) bits = std::max(bits, Bits::two);
+  return bit_count(bits) < kMostRaisedBits ? static_cast<Bits>(2 * bit_count(bits)) : bits;
+}
+
+}  // namespace
+
+std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
+  std::vector<ExchangeOptions> all{exchange};
+  const auto may_be_raised = [](const ExchangeOptions& last) {
+    return last.staleness > 0 ||
+           bit_count(std::min(last.bits_forward, last.bits_backward)) < kMostRaisedBits;
+  };
+  while (may_be_raised(all.back())) {
+    ExchangeOptions next = all.back();
+    const bool chosen = !next.auto_bits.empty();
+    next.auto_bits.clear();
+    next.staleness = 0;
+    next.bits_forward = raised(next.bits_forward, chosen);
+    next.bits_backward = raised(next.bits_backward, chosen);
+    all.push_back(std::move(next));
+  }
+  return all;
+}
+
+bool guards(const TrainOptions& options, Task task) {
+  return options.guard && options.partition.parts > 1 && exchanges_rows(options) &&
+         knows_loss_without_inputs(options, task) && raised_exchanges(options.exchange).size() > 1;
+}
+
+}  // namespace heliograph

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "heliograph/dataset.hpp"
+#include "heliograph/options.hpp"
+
+namespace heliograph {
+
+/// The exchanges that a guarded run may have one after the other, beginning with its own: each is
+/// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count
+/// as rows of 2, and stop choosing.
+std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange);
+
+/// Whether TrainOptions::guard has anything to do: ranks exchange rows, their exchange can be
+/// raised, and the loss without inputs is known.
+bool guards(const TrainOptions& options, Task task);
+
+}  // namespace heliograph
