@@ -277,11 +277,11 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
       options.partition.parts = processes.count();
     }
     if (processes.joined()) require_parts(options.partition.parts, processes.count());
+    // Scores do not depend on the cut, and the run's file has another number of parts.
     PartitionOptions& cut = options.partition;
     if (cut.partitioner == Partitioner::file && !given("partitioner") &&
         cut.parts != trained_parts) {
-      cut.partitioner =
-          Partitioner::metis;  // The run's file has other parts, and scores have none.
+      cut.partitioner = Partitioner::metis;
     }
     return score(request, model, processes, guard);
   };
