@@ -34,20 +34,21 @@ Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& st
       bytes_(MemoryUse::weights, account) {}
 
 void Guard::begin(int epochs) {
-  if (!state_.kept) keep(epochs, std::numeric_limits<double>::infinity());
-  count();
+  if (state_.kept) return count();
+  keep(epochs, std::numeric_limits<double>::infinity());
 }
 
 void Guard::watch(const EpochReport& report) {
+  if (is_safest()) return;
   state_.losses[static_cast<std::size_t>(report.epoch % GuardState::kWindow)] = report.loss;
   if (++state_.watched < GuardState::kWindow) return;
-  state_.lowest = std::min(state_.lowest, mean());
+  const double now = mean();
+  state_.lowest = std::min(state_.lowest, now);
   // Early weights that lag has made are no good start (docs/guard.md).
-  const bool late = exchanges_[static_cast<std::size_t>(state_.raised)].staleness > 0;
-  const bool good =
-      mean() == state_.lowest && mean() < state_.kept->mean && (!late || mean() < limit_);
+  const bool late = exchange(state_.raised).staleness > 0;
+  const bool good = now == state_.lowest && now < state_.kept->mean && (!late || now < limit_);
   const int epochs = report.epoch + 1;
-  if (good && epochs % kKeepEvery == 0) keep(epochs, mean());
+  if (good && epochs % kKeepEvery == 0) keep(epochs, now);
 }
 
 double Guard::mean() const {
@@ -55,8 +56,7 @@ double Guard::mean() const {
 }
 
 bool Guard::astray() const {
-  const bool safest = state_.raised + 1 >= std::ssize(exchanges_);
-  return !safest && state_.watched >= kPatience && mean() >= limit_ &&
+  return !is_safest() && state_.watched >= kPatience && mean() >= limit_ &&
          mean() > (1 + kRise) * state_.lowest;
 }
 
@@ -76,7 +76,7 @@ std::optional<GuardAction> Guard::act(int epochs) {
   state_.watched = 0;
   state_.lowest = std::numeric_limits<double>::infinity();
   ++state_.raised;
-  const ExchangeOptions& now = exchanges_[static_cast<std::size_t>(state_.raised)];
+  const ExchangeOptions& now = exchange(state_.raised);
   trainer_.set_exchange(now);
   return GuardAction{static_cast<int>(kept.epochs), now.bits_forward, now.bits_backward};
 }
@@ -105,7 +105,7 @@ void Guard::count() {
 
 void Guard::describe(int epochs) const {
   if (!log_) return;
-  const ExchangeOptions& next = exchanges_[static_cast<std::size_t>(state_.raised + 1)];
+  const ExchangeOptions& next = exchange(state_.raised + 1);
   std::string bits = counted(bit_count(next.bits_forward), "bit");
   if (next.bits_backward != next.bits_forward) {
     bits += fmt::format(" forward and {} backward", bit_count(next.bits_backward));

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -26,10 +29,15 @@ class Guard {
   /// Goes back if the epochs so far, of which there are so many, show that the run has gone astray.
   /// Collective. Throws Error: resource, peer_lost.
   std::optional<GuardAction> act(int epochs);
-  /// Looks at an epoch that has run, and keeps its weights if they are good.
+  /// Looks at an epoch that has run, and keeps its weights if they are good, unless nothing safer
+  /// is left to go back for.
   void watch(const EpochReport& report);
 
  private:
+  const ExchangeOptions& exchange(std::int64_t raised) const {
+    return exchanges_[static_cast<std::size_t>(raised)];
+  }
+  bool is_safest() const { return state_.raised + 1 >= std::ssize(exchanges_); }
   double mean() const;  ///< Of the last losses.
   bool astray() const;
   void keep(int epochs, double mean);

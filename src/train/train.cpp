@@ -91,8 +91,8 @@ class RankRun {
           spell_options("--guard has no effect: what the loss would be without inputs is unknown "
                         "for several labels a node, and for regression with --init-from"));
     }
-    if (is_root() && callbacks.log && comm.size() > 1) {
-      log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), callbacks.log);
+    if (log && comm.size() > 1) {
+      log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), log);
     }
   }
 
@@ -163,7 +163,7 @@ class RankRun {
       if (evaluates && evaluation_due()) evaluate(report);
       if (is_root()) {
         state_.reports.push_back(report);
-        warn_if_nothing_is_learned(report);
+        warn_if_nothing_is_learned(report.loss);
       }
       // An evaluation that is due only because the run ends is no part of the checkpoint: a run
       // that resumes it with more epochs does without.
@@ -240,8 +240,8 @@ class RankRun {
   }
 
   /// Once, after a tenth of the epochs.
-  void warn_if_nothing_is_learned(const EpochReport& report) const {
-    if (!callbacks_.log || !limit_ || !(report.loss >= *limit_)) return;
+  void warn_if_nothing_is_learned(double loss) const {
+    if (!callbacks_.log || !limit_ || !(loss >= *limit_)) return;
     if (state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
     const ModelOptions& model = options_.model;
     const bool drops = model.dropout > 0 || model.input_dropout.value_or(0) > 0;
@@ -258,8 +258,8 @@ class RankRun {
         LogLevel::warning,
         fmt::format("after {} the training loss{} is {:.4f}, and ignoring features and graph gives "
                     "{:.4f}: {} may help it to learn",
-                    counted(state_.epochs, "epoch"), drops ? " with dropout" : "", report.loss,
-                    *limit_, spell_options(advice)));
+                    counted(state_.epochs, "epoch"), drops ? " with dropout" : "", loss, *limit_,
+                    spell_options(advice)));
   }
 
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
