@@ -162,10 +162,23 @@ TEST_F(Guarded, DoesNotActAfterTheLastEpoch) {
   EXPECT_THAT(actions_of(longer), ElementsAre(20));
 }
 
-TEST_F(Guarded, DoesNothingWhereNothingIsExchanged) {
-  options_.model.layers = 1;
-  options_.optimizer.lr = 5;  // Its loss rises all the same.
-  EXPECT_THAT(actions_of(train(data_, options_)), IsEmpty());
+TEST_F(Guarded, HasNothingToDoInOtherRuns) {
+  const auto guarded = [&](Task task, auto change) {
+    TrainOptions options = options_;
+    change(options);
+    return guards(options, task);
+  };
+  const auto same = [](TrainOptions&) {};
+  const auto starts_from_weights = [](TrainOptions& o) { o.init_from = "weights"; };
+  EXPECT_TRUE(guarded(Task::multiclass, same));
+  EXPECT_TRUE(guarded(Task::multiclass, starts_from_weights));
+  EXPECT_TRUE(guarded(Task::regression, same));
+  EXPECT_FALSE(guarded(Task::regression, starts_from_weights));
+  EXPECT_FALSE(guarded(Task::multilabel, same));
+  EXPECT_FALSE(guarded(Task::multiclass, [](TrainOptions& o) { o.guard = false; }));
+  EXPECT_FALSE(guarded(Task::multiclass, [](TrainOptions& o) { o.model.layers = 1; }));
+  EXPECT_FALSE(guarded(Task::multiclass, [](TrainOptions& o) { o.partition.parts = 1; }));
+  EXPECT_FALSE(guarded(Task::multiclass, [](TrainOptions& o) { o.exchange.staleness = 0; }));
 }
 
 TEST_F(Guarded, KeepsTheNumbersOfARunThatStaysOnCourse) {
