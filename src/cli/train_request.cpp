@@ -10,7 +10,7 @@
 #include "heliograph/error.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/run/machine.hpp"
 
 namespace heliograph::cli {

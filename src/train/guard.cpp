@@ -11,7 +11,7 @@
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 
 namespace heliograph {
 namespace {

@@ -33,7 +33,7 @@
 #include "train/guarded_callbacks.hpp"
 #include "train/launch.hpp"
 #include "train/plan/dataset_plan.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/plan/rank_memory.hpp"
 #include "train/plan/shard_plan.hpp"
 #include "train/process_memory.hpp"

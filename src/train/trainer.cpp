@@ -15,7 +15,7 @@
 #include "train/host_values.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 
 namespace heliograph {
 namespace {

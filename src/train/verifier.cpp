@@ -8,6 +8,7 @@
 
 #include "comm/collectives.hpp"
 #include "staleness/mixed_halo.hpp"
+#include "train/plan/derived_exchanges.hpp"
 
 namespace heliograph {
 namespace {
@@ -41,18 +42,6 @@ std::int64_t bytes_sent(const StaleHalo& halo) {
 }
 
 }  // namespace
-
-ExchangeOptions synchronous_exchange(ExchangeOptions exchange) {
-  exchange.staleness = 0;
-  return exchange;
-}
-
-ExchangeOptions exact_exchange(ExchangeOptions exchange) {
-  exchange.bits_forward = exchange.bits_backward = Bits::fp32;
-  exchange.kept_columns = false;
-  exchange.auto_bits.clear();
-  return synchronous_exchange(std::move(exchange));
-}
 
 Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
                    const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,

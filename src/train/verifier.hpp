@@ -18,10 +18,6 @@
 
 namespace heliograph {
 
-/// The exchanges with which training's is compared: exact, and in the same bits without lag.
-ExchangeOptions exact_exchange(ExchangeOptions exchange);
-ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
-
 /// Measures how far the exchanges of training, one by one and together, move a step from the exact
 /// one. The host must compute. Only the rank's own thread may use it.
 class Verifier {

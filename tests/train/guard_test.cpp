@@ -15,7 +15,7 @@
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/run/summary.hpp"
 
 // A run that lag or few bits lead astray goes back and becomes safer; any other keeps its numbers.

@@ -18,7 +18,7 @@
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/gather_values.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/run/output_file.hpp"
 
 namespace heliograph {

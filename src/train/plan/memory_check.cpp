@@ -15,7 +15,7 @@
 #include "staleness/exchange_policy.hpp"
 #include "train/launch.hpp"
 #include "train/options/given.hpp"
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/plan/row_blocks.hpp"
 #include "train/verifier.hpp"
 #include "train/weight_update.hpp"

@@ -6,8 +6,8 @@
 
 #include "comm/collectives.hpp"
 #include "train/launch.hpp"
+#include "train/plan/derived_exchanges.hpp"
 #include "train/plan/memory_check.hpp"
-#include "train/plan/raised_exchanges.hpp"
 #include "train/process_memory.hpp"
 
 namespace heliograph {

@@ -1,4 +1,4 @@
-#include "train/plan/raised_exchanges.hpp"
+#include "train/plan/derived_exchanges.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -18,6 +18,18 @@ Bits raised(Bits bits, bool chosen) {
 
 }  // namespace
 
+ExchangeOptions synchronous_exchange(ExchangeOptions exchange) {
+  exchange.staleness = 0;
+  return exchange;
+}
+
+ExchangeOptions exact_exchange(ExchangeOptions exchange) {
+  exchange.bits_forward = exchange.bits_backward = Bits::fp32;
+  exchange.kept_columns = false;
+  exchange.auto_bits.clear();
+  return synchronous_exchange(std::move(exchange));
+}
+
 std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
   std::vector<ExchangeOptions> all{exchange};
   const auto may_be_raised = [](const ExchangeOptions& last) {
@@ -25,10 +37,9 @@ std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {
            bit_count(std::min(last.bits_forward, last.bits_backward)) < kMostRaisedBits;
   };
   while (may_be_raised(all.back())) {
-    ExchangeOptions next = all.back();
+    ExchangeOptions next = synchronous_exchange(all.back());
     const bool chosen = !next.auto_bits.empty();
     next.auto_bits.clear();
-    next.staleness = 0;
     next.bits_forward = raised(next.bits_forward, chosen);
     next.bits_backward = raised(next.bits_backward, chosen);
     all.push_back(std::move(next));

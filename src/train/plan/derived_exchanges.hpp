@@ -7,6 +7,10 @@
 
 namespace heliograph {
 
+/// Training's exchange in the same bits without lag, and the exact one: fp32, of all columns.
+ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
+ExchangeOptions exact_exchange(ExchangeOptions exchange);
+
 /// The exchanges that a guarded run may have one after the other, beginning with its own: each is
 /// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count
 /// as rows of 2, and stop choosing.
