@@ -42,8 +42,10 @@ if sys.argv[1] != "train":
     sys.exit(0)
 
 seed, epochs = int(flags.get("seed", 1)), int(flags["epochs"])
-bits, staleness = int(flags.get("bits", 32)), int(flags.get("staleness", 0))
+bits = flags.get("bits", 32)
+bits, staleness = 1 if bits == "auto" else int(bits), int(flags.get("staleness", 0))
 score = 0.8 + 0.01 * seed - (0.02 if bits == 1 else 0) - 0.001 * seed * staleness
+score -= 0.1 if float(flags.get("lr", 1)) < 0.002 else 0
 score = None if flags.get("eval-every") == "0" else score
 with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as file:
     for epoch in range(epochs):

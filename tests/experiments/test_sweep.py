@@ -276,5 +276,38 @@ class Sweep(FolderTest):
         self.assertIn("told to fail", done.stderr)
 
 
+class Depth(FolderTest):
+    def train(self, *flags):
+        calls = self.write("calls", "")
+        done = run(sys.executable, "-B", os.path.join(EXPERIMENTS, "depth", "run.py"), "--data",
+                   "tolokers=tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE, *flags,
+                   env={**os.environ, "FAKE_CALLS": calls, "FAKE_SPLITS": "10"})
+        return done, [call for call in self.read("calls").splitlines() if call.startswith("train")]
+
+    def test_takes_the_best_rate_of_fp32_and_compares_by_pairs(self):
+        done, calls = self.train("--models", "sage6,gat4", "--score-only")
+        self.assertEqual((done.returncode, len(calls)), (0, 2 * (3 + 15)), done.stderr)
+        self.assertEqual(sum("--lr 0.003" in call for call in calls), 2 * (1 + 15))
+        rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                for line in self.read("out", "table.md").splitlines()[2:]]
+        self.assertEqual([row[1] for row in rows[:5]],
+                         ["fp32", "1 bit", "auto", "1 bit, lowest late", "1 bit, all late"])
+        self.assertEqual(rows[0][0], "tolokers, sage6, lr 0.003")
+        # Seeds score 0.81, 0.82, 0.83; one bit takes 2 points from each, and lag 0.1 for each seed.
+        self.assertEqual(rows[1][2:5], ["0.8000", "-2.00 [-]", "1.05 kB"])
+        self.assertEqual(rows[3][3], "-2.20 [-2.45, -1.95]")
+        self.assertEqual(sum("--bits-forward 1 --bits-backward 4 --staleness 1" in c for c in calls), 6)
+        self.assertGreater(os.path.getsize(self.path("out", "tolokers.png")), 10_000)
+        self.assertEqual(self.train("--models", "sage6,gat4", "--score-only")[1], [])
+
+    def test_refuses_what_it_does_not_know(self):
+        for flags, words in ((("--models", "sage7"), "no such model: sage7"),
+                             (("--data", "graph"), "graph is not NAME=PATH"),
+                             (("--data", "no_such=graph"), "cannot read the config")):
+            done, calls = self.train(*flags)
+            self.assertEqual((done.returncode, calls), (2, []), done.stderr)
+            self.assertIn(words, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
