@@ -22,6 +22,15 @@ constexpr int kPatience = 20;
 constexpr double kRise = 0.1;
 /// Good weights are kept after every so many epochs.
 constexpr int kKeepEvery = 10;
+
+std::string without_lag_at(const ExchangeOptions& exchange) {
+  std::string text = "without lag at " + counted(bit_count(exchange.bits_forward), "bit");
+  if (exchange.bits_backward != exchange.bits_forward) {
+    text += fmt::format(" forward and {} backward", bit_count(exchange.bits_backward));
+  }
+  return text;
+}
+
 }  // namespace
 
 Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& state,
@@ -34,6 +43,11 @@ Guard::Guard(const RunPlan& plan, double limit, Trainer& trainer, GuardState& st
       bytes_(MemoryUse::weights, account) {}
 
 void Guard::begin(int epochs) {
+  if (state_.raised > 0 && log_) {
+    log_(LogLevel::info,
+         fmt::format("{} has gone back {}, so the run goes on {}", spell_options("--guard"),
+                     counted(state_.raised, "time"), without_lag_at(exchange(state_.raised))));
+  }
   if (state_.kept) return count();
   keep(epochs, std::numeric_limits<double>::infinity());
 }
@@ -105,20 +119,15 @@ void Guard::count() {
 
 void Guard::describe(int epochs) const {
   if (!log_) return;
-  const ExchangeOptions& next = exchange(state_.raised + 1);
-  std::string bits = counted(bit_count(next.bits_forward), "bit");
-  if (next.bits_backward != next.bits_forward) {
-    bits += fmt::format(" forward and {} backward", bit_count(next.bits_backward));
-  }
   const std::string to = state_.kept->epochs == 0
                              ? "its first weights"
                              : "the weights after " + counted(state_.kept->epochs, "epoch");
   log_(LogLevel::warning,
        fmt::format("the run has gone astray: the mean training loss of {} epochs, {:.4f}, has been "
                    "{:.4f} and is no better than {:.4f}, which ignoring features and graph gives; "
-                   "after {} {} goes back to {} and on without lag at {}",
+                   "after {} {} goes back to {} and on {}",
                    GuardState::kWindow, mean(), state_.lowest, limit_, counted(epochs, "epoch"),
-                   spell_options("--guard"), to, bits));
+                   spell_options("--guard"), to, without_lag_at(exchange(state_.raised + 1))));
 }
 
 }  // namespace heliograph

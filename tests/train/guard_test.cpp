@@ -223,7 +223,11 @@ TEST_F(Guarded, IsResumedWithTheSameBits) {
       options_.checkpoint.resume = newest_checkpoint(options_.checkpoint.folder);
       ASSERT_EQ(read_checkpoint(options_.checkpoint.resume).epochs, stop);
     }
-    const TrainResult resumed = train(data_, options_);
+    std::string log;
+    TrainCallbacks callbacks;
+    callbacks.log = [&](LogLevel, std::string_view line) { (log += line) += "\n"; };
+    const TrainResult resumed = train(data_, options_, callbacks);
+    EXPECT_THAT(log, HasSubstr("guard has gone back 1 time, so the run goes on without lag at"));
     test::expect_same_run(whole, resumed);
     EXPECT_EQ(actions_of(resumed), actions_of(whole));
   }
