@@ -1,46 +1,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <cstdio>
-#include <exception>
 #include <filesystem>
-#include <functional>
 #include <iterator>
 #include <limits>
-#include <mutex>
-#include <optional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/command.hpp"
 #include "cli/process_run.hpp"
-#include "cli/progress.hpp"
 #include "cli/resume.hpp"
-#include "cli/signals.hpp"
 #include "cli/text.hpp"
 #include "cli/train_data.hpp"
-#include "cli/train_report.hpp"
 #include "cli/train_request.hpp"
+#include "cli/training_run.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/shard_plan.hpp"
 #include "train/processes.hpp"
-#include "train/run/output_file.hpp"
 #include "train/run/output_path.hpp"
 #include "train/run/run_directory.hpp"
 #include "train/run/summary.hpp"
 
 namespace heliograph::cli {
 namespace {
-
-/// From the first signal to the forced end, which then comes within a second.
-constexpr double kGraceSeconds = 0.7;
-constexpr double kAbandonSeconds = 0.1;
-constexpr const char* kSignalElsewhere = "a signal to another process";
-/// Time in which the watch notices that another process has ended.
-constexpr double kLossSeconds = 0.1;
 
 /// The value of --parts until it is given.
 constexpr int kPartsNotGiven = std::numeric_limits<int>::min();
@@ -74,247 +62,6 @@ void require_writable_summary(const TrainRequest& request) {
   if (makes_folder_of(request.out, path)) return;
   require_writable({"summary", path, {"a summary of an earlier run", takes_summary}});
 }
-
-nlohmann::ordered_json error_json(const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  return {{"error",
-           {{"message", error.what()},
-            {"exit_code", known != nullptr ? nlohmann::ordered_json(static_cast<int>(known->code()))
-                                           : nlohmann::ordered_json()}}}};
-}
-
-nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions& options) {
-  return {{"result", summarize(result, options)}, {"partition_hash", result.partition_hash}};
-}
-
-/// One run of the command, from its request to its files.
-class TrainingRun {
- public:
-  /// `words`: the arguments as given. `notes`: warnings to print.
-  TrainingRun(TrainRequest request, std::vector<std::string> words, std::vector<std::string> notes,
-              Processes& processes, LossGuard& guard)
-      : advice_(advice_for(request, processes.joins_others())),
-        request_(std::move(request)),
-        words_(std::move(words)),
-        notes_(std::move(notes)),
-        processes_(processes),
-        guard_(guard),
-        progress_(request_.train.epochs, !prints(), request_.input.log_level) {}
-
-  int execute() {
-    SignalWatch watch({[this](int signal) { stop(signal); },
-                       [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
-                       [this](int signal) { return grace(signal); },
-                       [this] { return is_request(); }});
-    const int code = train_and_write(watch);
-    processes_.leave();
-    return code;
-  }
-
- private:
-  /// Whether a signal is a request to stop. A launcher also sends one after it has lost a process.
-  bool is_request() const {
-    return !processes_.joined() || !processes_.wait_for_failure(kLossSeconds);
-  }
-
-  bool prints() const { return !request_.input.quiet && processes_.is_root(); }
-
-  int train_and_write(SignalWatch& watch) {
-    const TrainData data(request_, progress_);
-    progress_.log(LogLevel::info, data.description());
-    progress_.log(LogLevel::info, describe_run(request_));
-    for (const std::string& line : notes_) progress_.log(LogLevel::warning, line);
-    open_directory(data);
-    bool interrupted = false;
-    try {
-      const TrainResult result = train_reporting(data);
-      interrupted = result.stop_reason == "interrupted";
-      write_results(result, stopped_by(watch, interrupted));
-    } catch (const std::exception& error) {
-      record_failure(error);
-      throw;
-    }
-    const std::string by = stopped_by(watch, interrupted);
-    if (by.empty()) return 0;
-    progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
-    return 128 + (watch.received() != 0 ? watch.received() : SIGTERM);
-  }
-
-  /// The signal that has stopped the run; empty if none has. One that comes while results are
-  /// written stops nothing.
-  static std::string stopped_by(const SignalWatch& watch, bool interrupted) {
-    if (!interrupted) return "";
-    return watch.received() != 0 ? signal_name(watch.received()) : kSignalElsewhere;
-  }
-
-  void open_directory(const TrainData& data) {
-    if (request_.out.empty() || !processes_.is_root()) return;
-    const std::lock_guard lock(directory_mutex_);
-    auto manifest = run_manifest(request_, data.manifest(), words_);
-    if (processes_.joined() && request_.train.transport.device == DeviceKind::cuda) {
-      manifest["cuda_aware_mpi"] = processes_.moves_device_memory();
-    }
-    if (resumes_in_run_directory(request_)) {
-      directory_.emplace(request_.out, RunDirectory::Resumed{}, std::move(manifest));
-    } else {
-      directory_.emplace(request_.out, request_.overwrite, std::move(manifest));
-    }
-  }
-
-  /// Runs on the signal thread.
-  void stop(int signal) {
-    stop_ = true;
-    if (signal != SIGINT || !has_epochs_) return;
-    if (trained_) {
-      progress_.log(LogLevel::info,
-                    "the last epoch has run, and results are being written. Ctrl-C "
-                    "again stops now");
-      return;
-    }
-    progress_.log(LogLevel::info,
-                  fmt::format("stopping at the end of this epoch; {}. Ctrl-C again stops now",
-                              request_.out.empty()
-                                  ? "without --out nothing is saved, and the result is only printed"
-                                  : "then a checkpoint is saved"));
-  }
-
-  /// Seconds between a signal and the forced end; nothing, which means no limit, for a run that can
-  /// save a checkpoint at the end of its epoch, and for one whose user has been told what is lost.
-  std::optional<double> grace(int signal) const {
-    if (trained_) return std::nullopt;  // Results are being written, which has a limit of its own.
-    if (request_.out.empty() && (signal != SIGINT || request_.input.quiet)) return kGraceSeconds;
-    // Only rank 0 counts epochs. The other processes end when it does.
-    if (has_epochs_ || !processes_.is_root()) return std::nullopt;
-    return kGraceSeconds;
-  }
-
-  TrainResult train_reporting(const TrainData& data) {
-    // A run whose results cannot be written still saves a checkpoint.
-    std::exception_ptr failure;
-    TrainCallbacks callbacks;
-    callbacks.stop = &stop_;
-    callbacks.save = &save_;
-    callbacks.on_resume = [&](std::span<const EpochReport> reports) {
-      has_epochs_ = true;
-      if (directory_) directory_->resume(reports);
-    };
-    callbacks.before_saving = [&] {
-      if (directory_) directory_->take_over();
-    };
-    callbacks.log = progress_.callback();
-    callbacks.on_epoch = [&](const EpochReport& report) {
-      has_epochs_ = true;
-      try {
-        if (directory_) directory_->append(report);
-        progress_.epoch(report);
-      } catch (...) {
-        failure = std::current_exception();
-        return EpochAction::stop;
-      }
-      return EpochAction::proceed;
-    };
-    const int ranks = request_.train.partition.parts;
-    progress_.phase(fmt::format("setting up {} {}", ranks, plural(ranks, "rank")));
-    TrainResult result;
-    try {
-      result = data.train(request_.train, callbacks);
-    } catch (...) {
-      progress_.finish();
-      if (failure) std::rethrow_exception(failure);
-      throw;
-    }
-    trained_ = true;
-    progress_.finish();
-    if (failure) std::rethrow_exception(failure);
-    return result;
-  }
-
-  void write_results(const TrainResult& result, const std::string& stopped_by) {
-    if (!processes_.is_root()) return;
-    std::string files;
-    std::exception_ptr failure;  // The first one, thrown after the scores are printed.
-    const auto write = [&](const std::string& file, const auto& body) {
-      try {
-        body();
-        files += (files.empty() ? "" : ", ") + file;
-      } catch (const Error&) {
-        if (!failure) failure = std::current_exception();
-      }
-    };
-    // The other processes wait for this one.
-    const auto begin = [&](const std::string& what) {
-      guard_.limit("writing " + what, request_.train.transport.timeout_seconds);
-    };
-    if (directory_) {
-      write(directory_->path().string(), [&] {
-        directory_->write_outputs(result, begin);
-        nlohmann::ordered_json members = result_json(result, request_.train);
-        if (!stopped_by.empty()) members["signal"] = stopped_by;
-        begin("run.json to --out " + request_.out);
-        directory_->finish(result.stop_reason, members);
-      });
-    }
-    if (!request_.summary.empty()) {
-      begin("--summary " + request_.summary);
-      write(request_.summary, [&] {
-        write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
-      });
-    }
-    begin("standard output");
-    if (prints()) {
-      const std::string block = result_block(request_, result, files);
-      std::fwrite(block.data(), 1, block.size(), stdout);
-      std::fflush(stdout);
-    }
-    if (failure) std::rethrow_exception(failure);
-    guard_.limit("", 0);
-  }
-
-  void record_failure(const std::exception& error) {
-    const bool stopped = processes_.joined() && processes_.failure_code() == ErrorCode::interrupted;
-    if (stopped && prints()) {
-      progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", kSignalElsewhere, advice_()));
-    }
-    if (!directory_) return;
-    try {
-      directory_->finish(
-          stopped ? "interrupted" : "failed",
-          stopped ? nlohmann::ordered_json{{"signal", kSignalElsewhere}} : error_json(error));
-    } catch (const std::exception&) {
-      // The first error is the one to report; a full disk often causes both.
-    }
-  }
-
-  /// Runs on the signal thread, while other threads may compute. The process ends right after it.
-  void end_by_force(int signal) {
-    progress_.abandon();
-    const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
-    processes_.fail(ErrorCode::interrupted, reason);
-    bool stopped = true;
-    if (const std::unique_lock lock(directory_mutex_, std::try_to_lock);
-        lock.owns_lock() && directory_) {
-      stopped = directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
-    }
-    abandon_files(false);
-    if (!prints()) return;
-    const std::string then = stopped ? advice_() : "run.json says already how the run ended";
-    write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
-  }
-
-  const std::function<std::string()> advice_;
-  TrainRequest request_;
-  std::vector<std::string> words_;
-  std::vector<std::string> notes_;
-  Processes& processes_;
-  LossGuard& guard_;
-  Progress progress_;
-  StopFlag stop_{false};
-  SaveFlag save_{false};
-  std::atomic<bool> has_epochs_{false};
-  std::atomic<bool> trained_{false};
-  std::mutex directory_mutex_;  ///< Held while `directory_` is made.
-  std::optional<RunDirectory> directory_;
-};
 
 using TrainArguments = Arguments<TrainRequest>;
 
@@ -450,7 +197,7 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
         if (processes.is_root()) require_writable_outputs(request);
         std::vector<std::string> notes = replaced;
         std::ranges::copy(warnings(request, arguments.given()), std::back_inserter(notes));
-        return TrainingRun(std::move(request), words, notes, processes, guard).execute();
+        return run_training(std::move(request), words, std::move(notes), processes, guard);
       });
 }
 
