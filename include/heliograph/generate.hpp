@@ -28,8 +28,10 @@ struct GenerateOptions {
   bool multilabel = false;
   /// Block model: the share of edges drawn within a class, before label noise; other edges join two
   /// classes. Multi-label: the share drawn through a common label; other edges join any two nodes.
+  /// Most duplicates are within a class and are drawn again, so dense graphs end up below it.
   double homophily = 0.7;
-  double feature_noise = 1.5;  ///< Standard deviation in each column; class means have length 1.
+  double feature_noise = 1.5;  ///< Standard deviation in each column. Class means are random, with
+                               ///< an expected squared length of 1.
   /// Block model: the exponent of the degrees' Pareto tail, above 2. Larger exponents give more
   /// even degrees.
   double degree_exponent = 2.5;

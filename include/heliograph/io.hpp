@@ -31,6 +31,9 @@ enum class InputFormat : std::uint8_t {
 /// The format that `automatic` finds at `path`. Throws Error(bad_input) if it finds none.
 InputFormat detect_format(const std::filesystem::path& path);
 
+/// Whether data of this format may have several targets, of which ImportOptions::target is one.
+bool has_targets(InputFormat format);
+
 struct ImportOptions {
   InputFormat format = InputFormat::automatic;
   bool keep_direction = false;  ///< False: every edge counts in both directions.

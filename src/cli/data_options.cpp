@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "cli/progress.hpp"
 #include "cli/text.hpp"
@@ -12,6 +14,14 @@
 #include "train/options/values.hpp"
 
 namespace heliograph::cli {
+namespace {
+
+/// Whether --index-base says from which number nodes of this format count.
+bool has_base(InputFormat format) {
+  return format == InputFormat::edge_list || format == InputFormat::npz;
+}
+
+}  // namespace
 
 std::vector<OptionField<DataOptions>> input_fields(const char* data) {
   FieldTable<DataOptions> fields;
@@ -53,6 +63,35 @@ std::vector<OptionField<DataOptions>> message_fields() {
   return fields.take();
 }
 
+DataOptions take_reading(DataOptions& of_run) {
+  DataOptions reading;
+  std::swap(reading.data, of_run.data);
+  std::swap(reading.format, of_run.format);
+  std::swap(reading.index_base, of_run.index_base);
+  std::swap(reading.target, of_run.target);
+  return reading;
+}
+
+void give_reading(const DataOptions& of_run, DataOptions& input) {
+  if (input.data.empty()) {
+    input.data = of_run.data;
+    if (input.format == InputFormat::automatic) input.format = of_run.format;
+  }
+  const auto format_of = [](const DataOptions& options) -> std::optional<InputFormat> {
+    if (options.format != InputFormat::automatic) return options.format;
+    try {
+      return detect_format(options.data);
+    } catch (const Error&) {  // It is gone, shards, or of an unknown format.
+      return std::nullopt;
+    }
+  };
+  const std::optional<InputFormat> format = format_of(input), old = format_of(of_run);
+  if (format && old && *format != *old) return;
+  if (!format) input.format = of_run.format;
+  if (input.target.empty() && (!format || has_targets(*format))) input.target = of_run.target;
+  if (input.index_base < 0 && (!format || has_base(*format))) input.index_base = of_run.index_base;
+}
+
 void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& flag) {
   for (const char* name : {"index-base", "keep-direction"}) {
     if (!flag(name)) continue;
@@ -64,8 +103,7 @@ void refuse_flags_of_edge_lists(const DataOptions& options, const GivenOption& f
                               "edges are read already; leave it out, or give it to import",
                               name, options.data));
     }
-    const bool has_base = format == InputFormat::edge_list || format == InputFormat::npz;
-    if (!has_base && std::string_view(name) == "index-base") {
+    if (!has_base(format) && std::string_view(name) == "index-base") {
       throw Error(ErrorCode::usage, fmt::format("--{} does not apply: the format of {}, {}, says "
                                                 "from which number nodes count; leave it out",
                                                 name, options.data, choice_name(format)));

@@ -30,6 +30,12 @@ std::vector<OptionField<DataOptions>> input_fields(
     const char* data =
         "The data set: a native graph directory, or a file or directory that "
         "import reads. Required.");
+/// Takes --data, --format, --index-base and --target out of the options of a run.
+DataOptions take_reading(DataOptions& of_run);
+/// Gives `input` those of a run that the user has not given. Other data than the run's are read as
+/// these were if they have the same format, or if the run's are gone.
+void give_reading(const DataOptions& of_run, DataOptions& input);
+
 /// --quiet, --log-level.
 std::vector<OptionField<DataOptions>> message_fields();
 

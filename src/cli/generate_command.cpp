@@ -60,8 +60,11 @@ void add_shape(GenerateFields& fields) {
 
 void add_difficulty(GenerateFields& fields) {
   fields.group("Structure and difficulty");
-  fields.add("homophily", "P", "Share of edges drawn within a class, 0 to 1.",
-             HELIOGRAPH_MEMBER(graph.homophily));
+  fields.add(
+      "homophily", "P",
+      "Share of edges drawn within a class, 0 to 1. Duplicates, of which most are within a class, "
+      "are drawn again, so dense graphs end up a few hundredths below it.",
+      HELIOGRAPH_MEMBER(graph.homophily));
   fields.add("feature-noise", "X", "Standard deviation of features around the mean of their class.",
              HELIOGRAPH_MEMBER(graph.feature_noise));
   fields.add("label-noise", "P", "Share of nodes that get the labels of another node, 0 to 1.",

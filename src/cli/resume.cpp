@@ -97,13 +97,16 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
   transport.kind = TransportKind::automatic;
   transport.cuda_aware_mpi = CudaAwareMpi::automatic;
   transport.nccl_register = false;
-  fs::path& owners = request.train.partition.file;
-  owners = path_of_run(owners, began);
-  const std::string data = std::exchange(request.input.data, {});
+  for (fs::path* file : {&request.train.partition.file, &request.train.init_from}) {
+    *file = path_of_run(*file, began);
+  }
+  DataOptions of_run = take_reading(request.input);
+  const std::string data = of_run.data;
+  of_run.data = path_of_run(data, began).string();
   apply_given();
-  if (!request.input.data.empty() || data.empty()) return;
-  request.input.data = path_of_run(data, began).string();
-  if (fs::exists(request.input.data, ignored)) return;
+  const bool named = !request.input.data.empty();
+  give_reading(of_run, request.input);
+  if (named || data.empty() || fs::exists(request.input.data, ignored)) return;
   const fs::path there = (began / data).lexically_normal();
   const fs::path here = fs::absolute(data, ignored).lexically_normal();
   if (there == here || began.empty()) {

@@ -78,6 +78,7 @@ void require_writable_outputs(const TrainRequest& request) {
 /// flag has replaced count as not given. Returns the config's, if the user wrote it.
 nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& request) {
   nlohmann::json written = nlohmann::json::object();
+  bool of_run = false;  // Whether the config is a run's.
   // So that --split-seed and --stratified alone are about the split that is fixed in shards.
   const auto begin_with_shards = [&](const std::string& data) {
     if (is_shards(data)) options_from_json(shaping_options_of(data), data, request.train);
@@ -97,7 +98,8 @@ nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& reques
            {&request.train.partition.file, &request.train.init_from}) {
         *file = path_of_run(*file, config.began);
       }
-      if (!config.of_run) written = config.options;
+      of_run = config.of_run;
+      if (!of_run) written = config.options;
     } catch (const Error& error) {
       const std::string sentence = error.what();
       if (sentence.starts_with("--config")) throw;
@@ -105,7 +107,10 @@ nlohmann::json apply_given(const TrainArguments& arguments, TrainRequest& reques
     }
   }
   const TrainOptions before = request.train;
+  const bool other_data = of_run && arguments.text("data");
+  const DataOptions reading = other_data ? take_reading(request.input) : DataOptions();
   arguments.apply(request);
+  if (other_data) give_reading(reading, request.input);
   if (!arguments.text("config")) return written;
   const auto defaults = options_to_json(TrainOptions());
   nlohmann::json reset = nlohmann::json::object();

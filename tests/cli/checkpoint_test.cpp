@@ -124,10 +124,12 @@ TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
     return text;
   }());
   data_ = "ring";
-  ASSERT_EQ(
-      run_command(arguments("run", 4, {"--checkpoint-every", "2", "--partitioner", "file:owners"}))
-          .code,
-      0);
+  ASSERT_EQ(run_command(arguments("start", 1)).code, 0);
+  ASSERT_EQ(run_command(arguments("run", 4,
+                                  {"--checkpoint-every", "2", "--partitioner", "file:owners",
+                                   "--init-from", "start"}))
+                .code,
+            0);
   fs::create_directory(folder_ / "elsewhere");
   fs::current_path(folder_ / "elsewhere");
   auto outcome = run_command({"train", "--resume", path("run"), "--epochs", "6"});
@@ -135,6 +137,7 @@ TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
   outcome = run_command({"train", "--resume", "../run", "--epochs", "8"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
+  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("options").at("init-from"), path("start"));
 
   fs::rename(folder_ / "ring", folder_ / "moved");
   outcome = run_command({"train", "--resume", path("run"), "--epochs", "9"});

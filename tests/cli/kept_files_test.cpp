@@ -119,6 +119,19 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   EXPECT_EQ(read_text(path("run/predictions.npy")), predictions);
   refused({"eval", "--checkpoint", path("run"), "--out", path("run")}, 2,
           "lies in a run: it is not replaced");
+
+  // Export would take files that the run lacks for the run's.
+  const char* const of_run = "has the name of a file of the run there";
+  refused(eval("--save-logits", "run/logits.npy"), 2, of_run);
+  refused(cut("run/embeddings.npy"), 2, of_run);
+  train("unscored", {"--eval-every", "0", "--checkpoint-every", "2"});
+  refused({"export", "--run", path("run"), "--what", "logits", "--to", path("unscored/logits.npy")},
+          2, of_run);
+  refused({"eval", "--checkpoint", path("unscored/checkpoints/epoch-000002"), "--out",
+           path("unscored")},
+          2, of_run);
+  EXPECT_FALSE(fs::exists(folder_ / "unscored" / "predictions.npy"));
+  EXPECT_EQ(run_command(eval("--save-logits", "run/mine.npy")).code, 0);
   refused(eval("--save-logits", "l.csv"), 2, "whose name ends in .npy");
   EXPECT_FALSE(fs::exists(path("l.csv")));
   auto twice = eval("--save-logits", "l.npy");

@@ -224,6 +224,74 @@ TEST_F(WeightsTest, CopiedWeightsRefuseAnotherGraph) {
   EXPECT_EQ(ignored.out, weighted.out);
 }
 
+// How files are read is not asked of data in another form, which cannot answer.
+TEST_F(WeightsTest, OptionsOfReadingBelongToTheFormatOfTheData) {
+  const fs::path musae = folder_ / "musae", list = folder_ / "list";
+  std::string edges = "id_1,id_2\n", from_one, features = "{", targets = "id,first,second\n";
+  std::vector<std::int32_t> labels(40);
+  for (int v = 0; v < 40; ++v) {
+    const std::string node = std::to_string(v);
+    edges += node + "," + std::to_string((v + 1) % 40) + "\n";
+    from_one += std::to_string(v + 1) + "," + std::to_string((v + 1) % 40 + 1) + "\n";
+    features += (v > 0 ? ",\"" : "\"") + node + "\":[" + std::to_string(v % 5) + "]";
+    targets += node + "," + std::to_string(v % 2) + "," + std::to_string(v % 5) + "\n";
+    labels[static_cast<std::size_t>(v)] = v % 5;
+  }
+  fs::create_directory(musae);
+  test::write_text(musae / "pages_edges.csv", edges);
+  test::write_text(musae / "pages_features.json", features + "}");
+  test::write_text(musae / "pages_target.csv", targets);
+  fs::create_directory(list);
+  test::write_text(list / "edges.csv", from_one);
+  write_npy(list / "labels.npy", labels, 40, 1);
+  write_npy(list / "features.npy", std::vector<float>(80, 1), 40, 2);
+
+  const auto check = [&](const fs::path& data, const std::vector<std::string>& reading) {
+    SCOPED_TRACE(data.string());
+    const std::string run = data.string() + ".run", graph = data.string() + ".npz";
+    std::vector<std::string> words = reading;
+    words.insert(words.end(),
+                 {"--split", "random:40/30/30", "--checkpoint-every", "3", "--out", run});
+    ASSERT_EQ(run_command(test::train_arguments(data, 3, words)).code, 0);
+    const auto own = run_command({"eval", "--checkpoint", run});
+    ASSERT_EQ(own.code, 0) << own.err;
+    ASSERT_EQ(run_command({"export", "--run", run, "--what", "graph", "--to", graph}).code, 0);
+    words = reading;
+    words.insert(words.begin(),
+                 {"import", "--data", data.string(), "--out", data.string() + ".in"});
+    ASSERT_EQ(run_command(words).code, 0);
+    fs::copy(data, data.string() + ".copy");
+    for (const char* form : {".copy", ".npz", ".in"}) {
+      const std::string other = data.string() + form, to = other + ".csv";
+      fs::copy(run, other + ".run", fs::copy_options::recursive);
+      const auto scored = run_command({"eval", "--checkpoint", run, "--data", other});
+      EXPECT_EQ(scored.code, 0) << scored.err;
+      EXPECT_EQ(scored.out, own.out);
+      for (const std::vector<std::string>& command :
+           {std::vector<std::string>{"export", "--run", run, "--what", "logits", "--to", to},
+            {"train", "--config", run, "--epochs", "1", "--checkpoint-every", "0"},
+            {"train", "--resume", other + ".run", "--epochs", "3"}}) {
+        // Exported graphs hold the run's split, so their hash is another.
+        const bool same_hash = std::string(form) != ".npz" || command[1] == "--config";
+        if (!same_hash) continue;
+        words = command;
+        words.insert(words.end(), {"--data", other});
+        const auto outcome = run_command(words);
+        EXPECT_EQ(outcome.code, 0) << words[1] << ": " << outcome.err;
+      }
+    }
+    // What the user asks for counts.
+    EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--data", graph, "--target", "first"}).code,
+              2);
+    fs::remove_all(data);
+    const auto moved =
+        run_command({"eval", "--checkpoint", run, "--data", data.string() + ".copy"});
+    EXPECT_EQ(moved.out, own.out) << moved.err;
+  };
+  check(musae, {"--target", "second"});
+  check(list, {"--index-base", "1"});
+}
+
 TEST_F(WeightsTest, AMaskThatIsNotUsedMayBeWrong) {
   data_ = unlabelled();
   add_labels();

@@ -79,7 +79,7 @@ void count_native(const Graph& graph, ImportCounts& counts) {
 Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,
                     ImportCounts& counts) {
   const auto form = std::ranges::find(input_forms(), format, &InputForm::format);
-  if (!options.target.empty() && !form->has_targets) {
+  if (!options.target.empty() && !has_targets(format)) {
     throw_error(ErrorCode::usage,
                 "--target {} does not apply: {} has no targets to choose from; leave it out",
                 options.target, path.string());
@@ -110,6 +110,12 @@ auto refusing_unreadable(const Read& read) {
 
 InputFormat detect_format(const fs::path& path) {
   return refusing_unreadable([&] { return detect(path); });
+}
+
+bool has_targets(InputFormat format) {
+  return std::ranges::any_of(input_forms(), [format](const InputForm& form) {
+    return form.format == format && form.has_targets;
+  });
 }
 
 bool holds_data(const fs::path& directory) {

@@ -105,13 +105,14 @@ Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, 
     used[static_cast<std::size_t>(owner)] = true;
   }
   if (static_cast<std::int64_t>(partition.owner.size()) != nodes) {
-    throw_error(ErrorCode::bad_input, "partition file {} has {} {} but the graph has {} nodes",
-                file.string(), partition.owner.size(), array ? "entries" : "lines", nodes);
+    throw_error(ErrorCode::bad_input, "partition file {} has {} {} but the graph has {} nodes{}",
+                file.string(), partition.owner.size(), array ? "entries" : "lines", nodes,
+                spell_options("; --partitioner metis needs no file"));
   }
   const auto empty = std::find(used.begin(), used.end(), false);
   if (empty != used.end()) {
-    throw_error(ErrorCode::bad_input, "partition file {} leaves part {} of {} empty", file.string(),
-                empty - used.begin(), parts);
+    throw_error(ErrorCode::bad_input, "partition file {} leaves part {} of {} empty{}",
+                file.string(), empty - used.begin(), parts, spell_options(kOtherParts));
   }
   return partition;
 }

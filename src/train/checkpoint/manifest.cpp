@@ -181,7 +181,13 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
   const ordered_json now = options_to_json(options);
   const ordered_json& then = manifest.run.options;
   for (const auto& [name, value] : now.items()) {
-    if (is_free(name) || then.value(name, ordered_json()) == value) continue;
+    const ordered_json before = then.value(name, ordered_json());
+    if (is_free(name) || before == value) continue;
+    // A run that goes on in another folder names the same file by its whole path.
+    if (name == "init-from" && before.is_string() &&
+        value.get<std::string>().ends_with("/" + before.get<std::string>())) {
+      continue;
+    }
     const std::string made =
         then.contains(name) ? "with " + then.at(name).dump() : std::string("without it");
     const bool of_weights = std::ranges::find(kNotInWeights, name) == std::end(kNotInWeights);

@@ -14,6 +14,7 @@
 #include "graph/io/npy.hpp"
 #include "graph/io/readers.hpp"
 #include "graph/partition/file.hpp"
+#include "train/run/run_directory.hpp"
 
 namespace heliograph {
 namespace {
@@ -86,15 +87,19 @@ void require_writable(const OutputPath& output) {
   }
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
-  if (!fs::exists(path, ignored)) return;
+  const bool in_run = fs::exists(parent / "run.json", ignored);
+  if (!fs::exists(path, ignored)) {
+    if (in_run && RunDirectory::holds_as_own(parent, path)) {
+      refuse(" has the name of a file of the run there; choose another");
+    }
+    return;
+  }
   const bool may_be_data = output.kind.may_be_data;
   if (may_be_data && holds_data(parent)) refuse(" lies in a data set: it is not replaced");
   if (!output.kind.matches(path)) {
     refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
-  if (may_be_data && fs::exists(parent / "run.json", ignored)) {
-    refuse(" lies in a run: it is not replaced");
-  }
+  if (may_be_data && in_run) refuse(" lies in a run: it is not replaced");
   if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
 }
 

@@ -27,7 +27,8 @@ struct OutputPath {
 };
 
 /// Throws Error(usage) if the output cannot be written, lies in a native data set, shards or a
-/// checkpoint, or would replace anything but a file of its kind that is not part of a data set.
+/// checkpoint, has the name of a file of the run in whose directory it lies, or would replace
+/// anything but a file of its kind that is not part of a data set.
 void require_writable(const OutputPath& output);
 
 /// The same for the files of a partition that write_partition writes to `path`.
