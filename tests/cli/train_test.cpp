@@ -381,6 +381,13 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
 // A wait in which no message moves for longer than --timeout ends with an error that names the
 // rank.
 TEST_F(Train, ALostPeerIsExitFive) {
+  // No message arrives at all, and each arrives too late.
+  for (const char* latency : {"1e12", "300000"}) {
+    const auto outcome =
+        run_command(train_arguments(data_, 3, {"--link-latency-us", latency, "--timeout", "0.05"}));
+    EXPECT_EQ(outcome.code, 5) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("waited 0.05 s without progress for bytes"));
+  }
   const auto outcome = run_command(train_arguments(
       data_, 3, {"--link-latency-us", "300000", "--timeout", "0.05", "--out", path("run")}));
   EXPECT_EQ(outcome.code, 5) << outcome.err;

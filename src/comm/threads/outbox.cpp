@@ -192,7 +192,9 @@ Outbox::State Outbox::state(int peer, Channel channel, bool sending, std::uint64
   }
   for (std::size_t i = sending ? queue.sent : 0; i < queue.matched.size(); ++i) {
     const Transfer& transfer = queue.matched[i];
-    if ((sending ? transfer.send_ticket : transfer.receive_ticket) == ticket) return State::moving;
+    if ((sending ? transfer.send_ticket : transfer.receive_ticket) == ticket) {
+      return i < queue.sent ? State::delayed : State::moving;
+    }
   }
   return State::not_here;
 }

@@ -40,7 +40,8 @@ class Outbox {
     std::size_t expected;
   };
 
-  enum class State : std::uint8_t { not_here, unmatched, moving };
+  /// `delayed`: all its bytes have moved, and it waits out the latency.
+  enum class State : std::uint8_t { not_here, unmatched, moving, delayed };
 
   /// `tickets[r]` are those of rank r; no byte moves once `failed` is set. Both outlive this.
   Outbox(int rank, int ranks, LinkShape shape, CopyBytes copy, std::deque<Tickets>& tickets,
@@ -55,6 +56,7 @@ class Outbox {
 
   /// Where the sending (or receiving) end of the batch `ticket` to `peer` stands.
   State state(int peer, Channel channel, bool sending, std::uint64_t ticket) const;
+  double latency_seconds() const { return latency_; }
 
   /// Moves bytes until stop is called. Throws what the copy throws.
   void serve();

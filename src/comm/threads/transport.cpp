@@ -135,11 +135,15 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void fail_if_stalled(Ticket ticket) {
+    const bool too_late = world_.outbox(rank_).latency_seconds() >= world_.timeout_seconds();
     bool moving = false;
     std::optional<MessageEnd> stalled;
     for_each_unfinished(ticket, [&](Outbox::State state, const MessageEnd& end) {
-      if (state == Outbox::State::moving) moving = true;
-      if (state == Outbox::State::unmatched && !stalled) stalled = end;
+      if (state == Outbox::State::unmatched || (state == Outbox::State::delayed && too_late)) {
+        if (!stalled) stalled = end;
+      } else {
+        moving = true;
+      }
     });
     if (moving || !stalled) return;
     fail(describe_stall(world_.timeout_seconds(), *stalled));
