@@ -185,7 +185,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   Split split;
   PartitionOptions& cut = request.train.partition;
   cut = cut_of(request.train);
-  if (cut.balance_train || !request.out.empty()) {
+  if (cut.balance_train || request.train.inductive || !request.out.empty()) {
     split = make_split(dataset, request.train.split);
   }
   progress.phase("cutting into " + counted(cut.parts, "part"));

@@ -20,6 +20,7 @@ using test::run_command;
 using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(EdgeWeights, AreShownAndIgnoredOnRequest) {
   const TemporaryDirectory folder;
@@ -138,6 +139,10 @@ TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {
     words.insert(words.end(), cut.begin(), cut.end());
     const auto predicted = run_command(words);
     ASSERT_EQ(predicted.code, 0) << predicted.err;
+    words.erase(words.begin() + 1, words.begin() + 3);
+    const auto unwritten = run_command(words);
+    EXPECT_EQ(unwritten.code, 0) << unwritten.err;
+    EXPECT_THAT(predicted.out, StartsWith(unwritten.out));
     words = {"train", "--epochs", "1", "--out", run};
     words.insert(words.end(), cut.begin(), cut.end());
     const auto trained = run_command(words);

@@ -399,6 +399,24 @@ TEST_F(WeightsTest, FeaturesThatOverflowAreNamedBeforeTheLearningRate) {
   refused(arguments({"--parts", "2"}), 6, advice);
 }
 
+TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
+  train("run", {"--checkpoint-every", "2"});
+  const std::string copy = path("project/models/copy.safetensors");
+  fs::create_directories(folder_ / "project" / "models");
+  fs::copy_file(folder_ / "run" / "best.safetensors", copy);
+  const std::vector<std::string> eval{"eval", "--checkpoint", copy, "--data", data_};
+  const std::string expected = run_command(eval).out;
+  EXPECT_THAT(expected, HasSubstr("test accuracy"));
+  for (const char* text : {R"({"tool": "other", "lr": 0.1})", "not JSON"}) {
+    test::write_text(folder_ / "project" / "run.json", text);
+    EXPECT_EQ(run_command(eval).out, expected) << text;
+  }
+  test::write_text(folder_ / "run" / "run.json", "{\"format\": ");
+  const std::string damaged = "error: " + path("run/run.json") + " is not JSON";
+  refused({"eval", "--checkpoint", path("run")}, 3, damaged);
+  refused({"train", "--resume", path("run")}, 3, damaged);
+}
+
 TEST_F(WeightsTest, AConfigFromAnotherFolderFindsItsData) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());
