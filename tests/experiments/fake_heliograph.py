@@ -3,7 +3,8 @@
 would write, with contents that follow from the flags; `import` without --out prints that the data
 have FAKE_SPLITS (default 0) splits; other commands write one file in --out.
 Appends each call to the file FAKE_CALLS. Fails with exit code FAKE_CODE (default 6) and prints
-FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3. Where
+FAKE_WORDS where FAKE_FAIL is among its flags. Adds FAKE_ADDS to the loss of epoch 3. Takes 0.1 from
+the score where --lr is FAKE_POOR_RATE. Where
 FAKE_HANG is set, `train` writes its process number to that file and sleeps for a minute."""
 
 import json
@@ -45,7 +46,7 @@ seed, epochs = int(flags.get("seed", 1)), int(flags["epochs"])
 bits = flags.get("bits", 32)
 bits, staleness = 1 if bits == "auto" else int(bits), int(flags.get("staleness", 0))
 score = 0.8 + 0.01 * seed - (0.02 if bits == 1 else 0) - 0.001 * seed * staleness
-score -= 0.1 if float(flags.get("lr", 1)) < 0.002 else 0
+score -= 0.1 if flags.get("lr") == os.environ.get("FAKE_POOR_RATE", "") else 0
 score = None if flags.get("eval-every") == "0" else score
 with open(os.path.join(flags["out"], "metrics.jsonl"), "w", encoding="utf-8") as file:
     for epoch in range(epochs):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -190,24 +191,29 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const bool of_halo = largest == MemoryUse::halo, of_weights = largest == MemoryUse::weights;
   const bool of_model = of_weights || largest == MemoryUse::activations ||
                         largest == MemoryUse::gradients || largest == MemoryUse::workspace;
+  const bool of_scoring = largest == MemoryUse::evaluation;
+  // No option lowers the data set's own part, but any may lower the rest enough.
+  const bool of_data = !of_halo && !of_model && !of_scoring;
   std::vector<std::string> lower;
-  for (const auto& [helps, name] :
-       {std::pair(of_halo && can.bits, "--bits"),
-        {of_halo && can.staleness, "--staleness"},
-        {(of_halo || largest == MemoryUse::gradients) && can.blocks, "--row-blocks"},
-        {of_model && can.hidden, "--hidden"},
-        {of_model && can.layers, "--layers"},
-        {of_weights && can.parts, "--parts"}}) {
-    if (helps) lower.emplace_back(name);
+  for (const auto& [of, can_be, name] :
+       {std::tuple(of_halo, can.bits, "--bits"),
+        {of_halo, can.staleness, "--staleness"},
+        {of_halo || largest == MemoryUse::gradients, can.blocks, "--row-blocks"},
+        {of_model, can.hidden, "--hidden"},
+        {of_model, can.layers, "--layers"},
+        {of_weights, can.parts, "--parts"}}) {
+    if ((of || of_data) && can_be) lower.emplace_back(name);
   }
   std::string text = lower.empty() ? "" : "lower " + listed(lower);
   const auto add = [&](const char* remedy) {
     text += (text.empty() ? "" : ", or ") + std::string(remedy);
   };
-  if (of_halo && can.partitioner) add("take --partitioner metis");
-  if ((of_halo || largest == MemoryUse::evaluation) && can.verification) add("leave out --verify");
+  if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
+  if ((of_halo || of_scoring || of_data) && can.verification) add("leave out --verify");
   if (can.guard) add("leave out --guard");
-  return text.empty() ? "the data set asks for a machine with more memory" : text;
+  if (text.empty()) return "the data set asks for a machine with more memory";
+  if (of_data) add("use a machine with more memory");
+  return text;
 }
 
 /// Throws Error(resource) if `what` needs more than `bytes`, which is nothing if unknown. `there`:
@@ -330,6 +336,9 @@ void add_first_epochs(const Parameters& parameters, const TrainOptions& options,
   // A device's scratch is allocated before, and its host keeps the best weights.
   if (options.transport.device != DeviceKind::cpu) return;
   if (parts > 1) needs[MemoryUse::workspace] += sum_scratch(parameters, options);
+  if (parts > 1 && options.verify_every > 0) {  // It sums in fp64.
+    needs[MemoryUse::workspace] += capped_product(8 * parameters.flat_size(), parts - 1);
+  }
   if (options.eval_every > 0) {
     needs[MemoryUse::evaluation] += capped_product(4 * parameters.weights_and_statistics(), parts);
   }
@@ -388,6 +397,14 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t kept = options.eval_every > 0 ? drawn : 0;
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   const std::int64_t scoring = kept + gradients + outputs;
+  // Options of the model change the least only where its weights are what takes most.
+  const bool of_model = std::max(drawn, scoring) > loaded;
+  needs.remedies = {.bits = false,
+                    .staleness = false,
+                    .partitioner = false,
+                    .hidden = of_model,
+                    .layers = of_model,
+                    .parts = of_model};
   if (drawn > std::max(loaded, scoring)) {
     needs[MemoryUse::weights] = drawn;
   } else if (loaded > scoring) {
