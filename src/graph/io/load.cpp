@@ -79,7 +79,7 @@ void count_native(const Graph& graph, ImportCounts& counts) {
 Dataset read_format(const fs::path& path, InputFormat format, const ImportOptions& options,
                     ImportCounts& counts) {
   const auto form = std::ranges::find(input_forms(), format, &InputForm::format);
-  if (!options.target.empty() && !has_targets(format)) {
+  if (!options.target.empty() && !form->has_targets) {
     throw_error(ErrorCode::usage,
                 "--target {} does not apply: {} has no targets to choose from; leave it out",
                 options.target, path.string());
