@@ -76,23 +76,12 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
   return fields.take();
 }
 
-/// Whether a directory is a run's. A run.json that another program wrote makes it none, but one
-/// that is damaged does not.
-bool is_run(const fs::path& directory) {
-  std::ifstream file(directory / "run.json");
-  if (!file) return false;
-  const auto object = nlohmann::json::parse(file, nullptr, false);
-  std::error_code ignored;
-  return object.is_object() ? object.value("format", nlohmann::json()) == "heliograph-run"
-                            : fs::exists(directory / "metrics.jsonl", ignored);
-}
-
 /// The run directory that `weights` is, or lies in; empty if there is none.
 fs::path run_of(const std::string& weights) {
   fs::path path = fs::absolute(weights).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   for (int up = 0; up < 3; ++up, path = path.parent_path()) {
-    if (is_run(path)) return path;
+    if (RunDirectory::holds_run(path)) return path;
   }
   return {};
 }

@@ -31,19 +31,6 @@ CheckpointInfo read_or_name_older(const fs::path& checkpoint) {
   }
 }
 
-/// The options in the run.json of a run that a flag names. Throws Error(bad_input) if it is
-/// damaged.
-RunConfig config_of_run(const std::string& path) {
-  try {
-    return read_config(path);
-  } catch (const Error& error) {
-    std::string sentence = error.what();
-    if (const std::string flag = "--config "; sentence.starts_with(flag))
-      sentence.erase(0, flag.size());
-    throw Error(ErrorCode::bad_input, sentence);
-  }
-}
-
 /// `text` as a shell reads it as one word.
 std::string shell_word(const std::string& text) {
   if (text.find_first_of(" \t\n'\"\\$`&;|<>()*?[]{}#~!") == std::string::npos) return text;
@@ -101,7 +88,7 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
   if (fs::exists(run_json(run), ignored)) {
     const std::string path = run_json(run).string();
     const auto fields = run_fields();
-    const RunConfig config = config_of_run(path);
+    const RunConfig config = read_run_json(path);
     apply_json(std::span<const OptionField<TrainRequest>>(fields), config.options, path, request);
     began = config.began;
   }

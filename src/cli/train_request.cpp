@@ -12,6 +12,7 @@
 #include "train/options/json.hpp"
 #include "train/plan/derived_exchanges.hpp"
 #include "train/run/machine.hpp"
+#include "train/run/run_directory.hpp"
 
 namespace heliograph::cli {
 
@@ -48,30 +49,56 @@ std::vector<OptionField<TrainRequest>> request_fields() {
 
 namespace {
 
-/// Reads a file of JSON. Throws Error(usage) that names the file.
-nlohmann::json read_json(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(ErrorCode::usage, fmt::format("--config {} cannot be read", path));
+/// A file of options, and how errors name it.
+struct OptionsFile {
+  std::string path;
+  std::string name;
+  ErrorCode code;
+
+  [[noreturn]] void refuse(const std::string& what) const { throw Error(code, name + what); }
+};
+
+nlohmann::json read_json(const OptionsFile& from) {
+  std::ifstream file(from.path, std::ios::binary);
+  if (!file) from.refuse(" cannot be read");
   std::vector<std::set<std::string>> open_objects;
   using Event = nlohmann::json::parse_event_t;
   const auto refuse_odd = [&](int depth, Event event, const nlohmann::json& parsed) {
-    if (depth > kMostJsonLevels) {
-      throw Error(ErrorCode::usage, fmt::format("--config {} nests lists too deeply", path));
-    }
+    if (depth > kMostJsonLevels) from.refuse(" nests lists too deeply");
     if (event == Event::object_start) open_objects.emplace_back();
     if (event == Event::object_end) open_objects.pop_back();
     if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw Error(ErrorCode::usage, fmt::format("--config {} gives {} twice: keep one of the two",
-                                                path, parsed.dump()));
+      from.refuse(fmt::format(" gives {} twice: keep one of the two", parsed.dump()));
     }
     return true;
   };
   try {
     return nlohmann::json::parse(file, refuse_odd);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::usage,
-                fmt::format("--config {} is not JSON: {}", path, reason_of(error)));
+    from.refuse(" is not JSON: " + reason_of(error));
   }
+}
+
+RunConfig read_options(const OptionsFile& from) {
+  const nlohmann::json config = read_json(from);
+  if (is_run_manifest(config)) {
+    if (!config.contains("options")) from.refuse(" is a run.json without options");
+    const nlohmann::json began = config.value("working_directory", nlohmann::json(""));
+    if (!began.is_string()) {
+      from.refuse(fmt::format(": working_directory is {}, not a path", began.dump()));
+    }
+    nlohmann::json options = config.at("options");
+    complete_earlier_options(options);
+    return {std::move(options), true, began.get<std::string>()};
+  }
+  if (config.is_object()) {
+    for (const auto& item : config.items()) {
+      if (const char* answer = foreign_flag_answer(item.key())) {
+        from.refuse(fmt::format(" has an unknown key \"{}\": {}", item.key(), answer));
+      }
+    }
+  }
+  return {config, false, {}};
 }
 
 /// The lines of `warnings` on options without effect.
@@ -134,29 +161,11 @@ RunConfig read_config(const std::string& given) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(given, ignored);
   const std::string path = directory ? (std::filesystem::path(given) / "run.json").string() : given;
-  const nlohmann::json config = read_json(path);
-  if (config.is_object() && config.value("format", nlohmann::json()) == "heliograph-run") {
-    if (!config.contains("options")) {
-      throw Error(ErrorCode::usage, fmt::format("--config {} is a run.json without options", path));
-    }
-    const nlohmann::json began = config.value("working_directory", nlohmann::json(""));
-    if (!began.is_string()) {
-      throw Error(ErrorCode::usage, fmt::format("--config {}: working_directory is {}, not a path",
-                                                path, began.dump()));
-    }
-    nlohmann::json options = config.at("options");
-    complete_earlier_options(options);
-    return {std::move(options), true, began.get<std::string>()};
-  }
-  if (config.is_object()) {
-    for (const auto& item : config.items()) {
-      if (const char* answer = foreign_flag_answer(item.key())) {
-        throw Error(ErrorCode::usage, fmt::format("--config {} has an unknown key \"{}\": {}", path,
-                                                  item.key(), answer));
-      }
-    }
-  }
-  return {config, false, {}};
+  return read_options({path, "--config " + path, ErrorCode::usage});
+}
+
+RunConfig read_run_json(const std::string& path) {
+  return read_options({path, path, ErrorCode::bad_input});
 }
 
 std::vector<std::string> warnings(const TrainRequest& request, const GivenOption& flag) {

@@ -40,6 +40,8 @@ struct RunConfig {
 /// run.json, which a run directory also names. Throws Error(usage) that names the file, also if
 /// an object in it has a key twice.
 RunConfig read_config(const std::string& given);
+/// The options in the run.json of a run that a flag names. Throws Error(bad_input) that names it.
+RunConfig read_run_json(const std::string& path);
 
 /// Advice on combinations of options that are allowed but rarely useful. `flag`: whether an option
 /// is on the command line; of options without effect only those are named.

@@ -30,6 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kRunFormat = "heliograph-run";
 constexpr const char* kRunJson = "run.json";
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kCheckpointsFolder = "checkpoints";
@@ -152,6 +153,17 @@ void require_no_data(const fs::path& directory) {
               directory.string());
 }
 
+bool is_run_manifest(const nlohmann::json& object) {
+  return object.is_object() && object.value("format", nlohmann::json()) == kRunFormat;
+}
+
+bool RunDirectory::holds_run(const fs::path& path) {
+  std::ifstream file(path / kRunJson);
+  if (!file) return false;
+  const auto object = nlohmann::json::parse(file, nullptr, false);
+  return object.is_discarded() ? has_epochs(path) : is_run_manifest(object);
+}
+
 bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file) {
   std::error_code ignored;
   const fs::path run = fs::weakly_canonical(fs::absolute(directory), ignored);
@@ -201,7 +213,7 @@ RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manife
 
 /// Writes to the file `name` that the run is running.
 void RunDirectory::begin(const char* name) {
-  manifest_["format"] = "heliograph-run";
+  manifest_["format"] = kRunFormat;
   manifest_["format_version"] = 1;
   manifest_["status"] = "running";
   manifest_["started"] = utc_now();

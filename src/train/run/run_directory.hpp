@@ -12,6 +12,9 @@
 
 namespace heliograph {
 
+/// Whether this is what a run.json holds.
+bool is_run_manifest(const nlohmann::json& object);
+
 /// Throws Error(usage) if `directory` holds a data set, shards or a checkpoint: results there would
 /// keep the command from reading it again.
 void require_no_data(const std::filesystem::path& directory);
@@ -73,6 +76,9 @@ class RunDirectory {
   bool abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
+  /// Whether `path` is the directory of a run. A run.json that another program wrote makes it none,
+  /// but a damaged one does not.
+  static bool holds_run(const std::filesystem::path& path);
   /// Whether `file`, which may not exist yet, is one that the run in `directory` writes.
   static bool holds_as_own(const std::filesystem::path& directory,
                            const std::filesystem::path& file);
