@@ -381,20 +381,17 @@ TEST_F(Train, BalancesTrainingNodesOnDemand) {
 // A wait in which no message moves for longer than --timeout ends with an error that names the
 // rank.
 TEST_F(Train, ALostPeerIsExitFive) {
-  // No message arrives at all, and each arrives too late.
-  for (const char* latency : {"1e12", "300000"}) {
-    const auto outcome =
-        run_command(train_arguments(data_, 3, {"--link-latency-us", latency, "--timeout", "0.05"}));
+  // Messages that arrive too late, and that never arrive.
+  for (const char* latency : {"300000", "1e12"}) {
+    SCOPED_TRACE(latency);
+    const auto outcome = run_command(train_arguments(
+        data_, 3, {"--link-latency-us", latency, "--timeout", "0.05", "--out", path(latency)}));
     EXPECT_EQ(outcome.code, 5) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("waited 0.05 s without progress for bytes"));
+    // On a busy machine a wait before the first epoch may be the one that takes too long.
+    EXPECT_THAT(outcome.err,
+                ContainsRegex("rank [01](, epoch 0.*)?: waited 0.05 s without progress for bytes"));
+    EXPECT_EQ(read_json(folder_ / latency / "run.json").at("status"), "failed");
   }
-  const auto outcome = run_command(train_arguments(
-      data_, 3, {"--link-latency-us", "300000", "--timeout", "0.05", "--out", path("run")}));
-  EXPECT_EQ(outcome.code, 5) << outcome.err;
-  // On a busy machine a wait before the first epoch may be the one that takes too long.
-  EXPECT_THAT(outcome.err,
-              ContainsRegex("rank [01](, epoch 0.*)?: waited 0.05 s without progress"));
-  EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("status"), "failed");
 }
 
 TEST_F(Train, ANumericFailureIsExitSix) {

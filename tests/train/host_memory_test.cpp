@@ -28,9 +28,13 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   EXPECT_EQ(needs[MemoryUse::graph], structure);
   EXPECT_EQ(needs[MemoryUse::features], 3000 * 64 * 4);
   EXPECT_EQ(needs.total(), structure + 3000 * 64 * 4);
+  const std::string of_data = "the data set asks for a machine with more memory";
+  test::expect_error(ErrorCode::resource, of_data, [&] { require_host_memory(needs, 1); });
 
   o.model.hidden = 1000;
   needs = least_host_memory(wide, o, 0, 1000);
+  test::expect_error(ErrorCode::resource, "lower hidden, layers or parts",
+                     [&] { require_host_memory(needs, 1); });
   const std::int64_t weights = train(wide, o).parameters;
   EXPECT_EQ(needs[MemoryUse::features], 0);
   EXPECT_GE(needs[MemoryUse::weights], weights * 4 * 3) << "each rank draws its initial weights";
