@@ -187,13 +187,23 @@ def split_of(split, count, seed):
     return {"split": split} if str(split).isdigit() else {"split": split, "split-seed": seed}
 
 
-class Run:
-    """One training run: its flags and the paths of its results."""
+class Results:
+    """The results of a setting and seed in the folder of a sweep."""
+
+    def __init__(self, out, name, seed):
+        self.setting, self.seed = name, seed
+        self.directory = os.path.join(out, "runs", f"{slug_of(name)}.seed-{seed}")
+        self.summary_file = self.directory + ".summary.json"
+
+    def summary(self):
+        return read_json(self.summary_file)
+
+
+class Run(Results):
+    """One training run: its flags and its results."""
 
     def __init__(self, options, config, splits, name, flags, seed):
-        self.setting, self.seed = name, seed
-        self.directory = os.path.join(options.out, "runs", f"{slug_of(name)}.seed-{seed}")
-        self.summary_file = self.directory + ".summary.json"
+        super().__init__(options.out, name, seed)
         given = {word.split("=")[0] for word in (*flags, *options.flags)}
         split = split_of(given_split(config, [*flags, *options.flags]), splits, seed)
         train = {name: value for name, value in {**config["train"], **split}.items()
@@ -215,9 +225,6 @@ class Run:
                     and self.summary()["test_metric"] is not None)
         except (OSError, ValueError):
             return False
-
-    def summary(self):
-        return read_json(self.summary_file)
 
     def train(self, command):
         """Trains the run; one that is stopped does not count as finished. Raises CommandFailed."""
@@ -387,6 +394,16 @@ def main():
     for failure in failures:
         print(f"\n{failure}", file=sys.stderr)
     sys.exit(1 if failures else 0)
+
+
+def call(*words):
+    """Runs a sweep with this command line, which prints its own table. Exits if a run fails."""
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 if __name__ == "__main__":

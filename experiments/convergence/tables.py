@@ -35,6 +35,13 @@ def with_interval(values, form):
     return f"{mean:{form}} [{mean - half:{form}}, {mean + half:{form}}]"
 
 
+def paired(these, others, factor, form):
+    """The mean difference of scores {seed: score} over the seeds of both, times `factor`, with its 95 %
+    interval; "-" if they share none."""
+    both = sorted(set(these) & set(others))
+    return with_interval([factor * (these[s] - others[s]) for s in both], form) if both else "-"
+
+
 def name_of_score(metrics):
     """What scores of these metrics, one a run, are called. Raises ValueError if they are several."""
     different = sorted(set(metrics))
@@ -74,18 +81,17 @@ def make_table(settings, runs, score):
     unit, factor, form = differences_of(score)
     summaries = {name: {r.seed: r.summary() for r in runs if r.setting == name}
                  for name in settings}
-    reference = summaries[settings[0]]
+    by_seed_of = {name: {seed: s["test_metric"] for seed, s in found.items()}
+                  for name, found in summaries.items()}
     rows = []
     for name in settings:
         by_seed = summaries[name]
         if not by_seed:
             continue
-        scores = [s["test_metric"] for s in by_seed.values()]
-        differences = [factor * (s["test_metric"] - reference[seed]["test_metric"])
-                       for seed, s in by_seed.items() if seed in reference]
+        scores = list(by_seed_of[name].values())
         difference = "-"
-        if name != settings[0] and differences:
-            difference = with_interval(differences, form)
+        if name != settings[0]:
+            difference = paired(by_seed_of[name], by_seed_of[settings[0]], factor, form)
         deviation = f"{statistics.stdev(scores):.4f}" if len(scores) > 1 else "-"
         epoch = statistics.median(s["epoch_seconds"]["median"] for s in by_seed.values())
         rows.append([name, str(len(scores)), with_interval(scores, ".4f"), deviation,

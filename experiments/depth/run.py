@@ -17,11 +17,10 @@ timed, against seconds, in the mean over seeds.
 Needs NumPy, SciPy and Matplotlib.
 """
 
-import csv
+import argparse
 import os
 import sys
 from statistics import mean
-from types import SimpleNamespace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXPERIMENTS = os.path.dirname(HERE)
@@ -33,12 +32,12 @@ require_modules("numpy", "scipy", "matplotlib")
 import matplotlib.pyplot as plt
 import sweep
 from curves import read_curves
-from json_file import read_json, write_json
+from json_file import write_json
 from limits import computing, epoch_seconds, first_rate
 from matplotlib.ticker import EngFormatter
 from print_table import format_table, human_bytes, total_bytes
 from runner import Runner
-from tables import differences_of, name_of_score, with_interval
+from tables import differences_of, name_of_score, paired
 
 LEARNING_RATES = ("0.001", "0.003", "0.01")
 RATIO = 41  # Waiting to computing of a synchronous fp32 epoch, as in Sylvie's measurement.
@@ -77,40 +76,25 @@ class Pair:
         self.config |= {"bits": [], "staleness": []}
         self.config["train"] |= {**MODELS[model], "parts": RANKS, "eval-every": 5}
         self.folder = os.path.join(options.out, f"{graph}-{model}")
-        self.settings, self.rows, self.epoch_seconds = settings_of(model), {}, {}
+        self.settings, self.runs, self.epoch_seconds = settings_of(model), {}, {}
 
     def sweep(self, name, settings, seeds):
-        """Trains, and returns the rows of runs.csv: {setting: {seed: row}}. Exits if a run fails."""
+        """Trains, and returns {setting: its runs}. Exits if a run fails."""
         folder = os.path.join(self.folder, name)
         os.makedirs(folder, exist_ok=True)
         path = folder + ".json"
         write_json(path, {**self.config, "settings": settings, "seeds": seeds})
-        sys.argv[1:] = [path, "--data", self.data, "--out", folder, "--jobs", str(self.options.jobs),
-                        "--heliograph", self.options.heliograph, *["--overwrite"] * self.options.overwrite]
-        try:
-            sweep.main()
-        except SystemExit as end:
-            if end.code:
-                raise
-        rows = {}
-        with open(os.path.join(folder, "runs.csv"), encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                rows.setdefault(row["setting"], {})[int(row["seed"])] = row
-        return rows
+        sweep.call(path, "--data", self.data, "--out", folder, "--jobs", str(self.options.jobs), "--heliograph",
+                   self.options.heliograph, *["--overwrite"] * self.options.overwrite)
+        return {setting: [sweep.Results(folder, setting, seed) for seed in range(1, seeds + 1)]
+                for setting in settings}
 
     def train(self):
         """Chooses the learning rate and trains every setting with it."""
         rates = self.sweep("rates", {f"lr {lr}": f"--bits 32 --lr {lr}" for lr in LEARNING_RATES}, 1)
-        best = max(rates, key=lambda name: float(rates[name][1]["val_metric"]))
+        best = max(rates, key=lambda name: rates[name][0].summary()["val_metric"])
         self.config["train"]["lr"] = float(best.removeprefix("lr "))
-        self.rows = self.sweep("scores", self.settings, self.options.seeds)
-
-    def runs_of(self, setting):
-        """The runs of a setting as the functions of curves.py read them."""
-        def run(seed):
-            path = os.path.join(self.folder, "scores", "runs", f"{sweep.slug_of(setting)}.seed-{seed}")
-            return SimpleNamespace(directory=path, summary=lambda: read_json(path + ".summary.json"))
-        return [run(seed) for seed in self.rows[setting]]
+        self.runs = self.sweep("scores", self.settings, self.options.seeds)
 
     def time(self):
         """Times epochs of every setting over links on which those of fp32 wait."""
@@ -133,18 +117,17 @@ def make_table(pairs):
     """A row for each pair and setting, with paired differences to fp32."""
     rows = []
     for pair in pairs:
-        metric = name_of_score({row["metric"] for by_seed in pair.rows.values() for row in by_seed.values()})
+        summaries = {name: {run.seed: run.summary() for run in runs} for name, runs in pair.runs.items()}
+        scores = {name: {seed: s["test_metric"] for seed, s in found.items()}
+                  for name, found in summaries.items()}
+        metric = name_of_score(s["metric"] for found in summaries.values() for s in found.values())
         _, factor, form = differences_of(metric)
-        reference = pair.rows[FP32]
         for name in pair.settings:
-            by_seed = pair.rows[name]
-            differences = [factor * (float(row["test_metric"]) - float(reference[seed]["test_metric"]))
-                           for seed, row in by_seed.items()]
-            size = mean(total_bytes(run.summary()) for run in pair.runs_of(name))
             seconds = pair.epoch_seconds.get(name)
             rows.append([f"{pair.graph}, {pair.model}, lr {pair.config['train']['lr']:g}" if name == FP32 else "",
-                         name, f"{mean(float(row['test_metric']) for row in by_seed.values()):.4f}",
-                         "" if name == FP32 else with_interval(differences, form), human_bytes(size),
+                         name, f"{mean(scores[name].values()):.4f}",
+                         "" if name == FP32 else paired(scores[name], scores[FP32], factor, form),
+                         human_bytes(mean(map(total_bytes, summaries[name].values()))),
                          "-" if seconds is None else f"{1e3 * seconds:.0f} ms"])
     return format_table(["graph and model", "setting", "mean test score", "points against fp32 [95 %]",
                          "bytes an epoch", f"epoch, links of {RATIO} : 1"], rows)
@@ -158,7 +141,7 @@ def draw(path, pairs):
     for column, pair in zip(axes.T, pairs):
         highest, lowest = 0, 1
         for colour, name in zip(COLOURS, pair.settings):
-            epochs, _, volume, scores = read_curves(pair.runs_of(name))
+            epochs, _, volume, scores = read_curves(pair.runs[name])
             score = scores.mean(0)
             highest, lowest = max(highest, score.max()), min(lowest, score[len(score) // 2:].min())
             column[0].plot(volume, score, label=name, color=colour)
@@ -178,24 +161,31 @@ def draw(path, pairs):
     plt.close(figure)
 
 
+def named(text):
+    graph, equals, path = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text} is not NAME=PATH")
+    return graph, os.path.abspath(path)
+
+
+def models(text):
+    names = text.split(",")
+    for name in names:
+        if name not in MODELS:
+            raise argparse.ArgumentTypeError(f"no such model: {name}")
+    return names
+
+
 def main():
     parser = sweep.make_parser(__doc__)
-    parser.add_argument("--data", action="append", required=True, metavar="NAME=PATH")
-    parser.add_argument("--models", default=",".join(MODELS), help=f"some of {', '.join(MODELS)}")
+    parser.add_argument("--data", action="append", required=True, type=named, metavar="NAME=PATH")
+    parser.add_argument("--models", default=list(MODELS), type=models,
+                        help=f"some of {', '.join(MODELS)}")
     parser.add_argument("--jobs", type=sweep.count, default=1, help="runs at a time (default: 1)")
     parser.add_argument("--score-only", action="store_true", help="time no epochs over slow links")
     options = parser.parse_args()
     options.heliograph, options.seeds = find_command(options.heliograph), options.seeds or 3
-    models = options.models.split(",")
-    unknown = [name for name in models if name not in MODELS]
-    if unknown:
-        parser.error(f"no such model: {unknown[0]}")
-    pairs = []
-    for item in options.data:
-        graph, equals, path = item.partition("=")
-        if not equals:
-            parser.error(f"{item} is not NAME=PATH")
-        pairs += [Pair(options, graph, os.path.abspath(path), model) for model in models]
+    pairs = [Pair(options, graph, path, model) for graph, path in options.data for model in options.models]
     for pair in pairs:
         print(f"{pair.graph}, {pair.model}", flush=True)
         pair.train()

@@ -32,21 +32,16 @@ require_modules("numpy", "scipy", "matplotlib")
 import sweep
 from json_file import read_json, write_json
 from print_table import format_table
-from tables import differences_of, name_of_score, with_interval
+from tables import differences_of, name_of_score, paired, with_interval
 
 FRAMEWORKS = {"PyG": "torch_geometric", "DGL": "dgl"}  # and their modules
 
 
 def train_ours(data, command, options):
     """Runs the sweep, which prints its own table. Exits if a run fails."""
-    sys.argv[1:] = [options.recipe, "--data", data, "--out", os.path.join(options.out, "ours"),
-                    "--heliograph", command, "--seeds", str(options.seeds),
-                    *["--overwrite"] * options.overwrite, "--", *options.flags]
-    try:
-        sweep.main()
-    except SystemExit as end:
-        if end.code:
-            raise
+    sweep.call(options.recipe, "--data", data, "--out", os.path.join(options.out, "ours"), "--heliograph",
+               command, "--seeds", str(options.seeds), *["--overwrite"] * options.overwrite, "--",
+               *options.flags)
 
 
 def require_frameworks(options):
@@ -115,12 +110,6 @@ def our_scores(options):
     return scores, name_of_score(metrics)
 
 
-def difference(these, others, factor, form):
-    """Mean paired difference over the seeds of both, times `factor`, with its 95 % interval."""
-    both = sorted(set(these) & set(others))
-    return with_interval([factor * (these[s] - others[s]) for s in both], form) if both else "-"
-
-
 def make_table(recipe, scores, score):
     """`scores` is {side: {seed: test score}} and `score` what they are. Differences are to PyG
     and DGL, if they are there, and to the first of ours, fp32."""
@@ -131,7 +120,7 @@ def make_table(recipe, scores, score):
             for name, value in recipe.get("published", {}).items()]
     for place, (name, by_seed) in enumerate(scores.items()):
         rows.append([name, str(len(by_seed)), with_interval(list(by_seed.values()), ".4f"),
-                     *(difference(by_seed, scores[other], *form) if list(scores).index(other) < place else ""
+                     *(paired(by_seed, scores[other], *form) if list(scores).index(other) < place else ""
                        for other in references)])
     return format_table(["", "seeds", f"mean {score} [95 %]",
                          *(f"{unit} against {other} [95 %]" for other in references)], rows)
