@@ -158,6 +158,8 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
                                 {"val_metric", result.val_metric},
                                 {"test_metric", result.test_metric}};
   if (!result.unscored.empty()) object["unscored"] = result.unscored;
+  // Predictions number classes as the weights do, which the data set may not.
+  if (!model.class_names.empty()) object["class_names"] = model.class_names;
   before_file((fs::path(out) / kResultsFile).string());
   write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
 }

@@ -135,13 +135,17 @@ EvaluationResult evaluate_split(const Dataset& dataset, const TrainOptions& opti
 EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, const Model& model,
                           const LogCallback& log) {
   const std::string unscored = why_unscored(dataset, options);
-  if (unscored.empty()) {
+  Dataset known = dataset;
+  if (any_labelled(dataset.labels)) {
     const std::string origin = fmt::format("{} on '{}'", kOrigin, dataset.name);
-    return evaluate_split(with_classes_of(model, origin, dataset), options, model, log);
+    known = with_classes_of(model, origin, std::move(known));
+    // Labels must fit even if there is no split to score.
+    require_fit(model, origin, known.features.cols, known.labels.task, known.labels.classes);
   }
+  if (unscored.empty()) return evaluate_split(known, options, model, log);
   TrainOptions o = options;
   o.split = GivenSplit();
-  EvaluationResult result = evaluate_split(with_any_targets(dataset, model), o, model, log);
+  EvaluationResult result = evaluate_split(with_any_targets(known, model), o, model, log);
   result.train_metric = result.val_metric = result.test_metric = std::nan("");
   result.split.clear();
   result.unscored = unscored;

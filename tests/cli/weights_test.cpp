@@ -134,17 +134,24 @@ TEST_F(WeightsTest, ClassesAreMatchedByName) {
   };
   ASSERT_EQ(eval(fruit).code, 0);
   const auto scores = read_json(folder_ / "fruit-scores" / "eval.json");
+  const nlohmann::json names{"apple", "berry", "cherry"};
+  EXPECT_EQ(scores.at("class_names"), names);
   // Of the classes that the model knows, these nodes have others.
   const std::string swapped = write("swapped", {"berry", "berry", "cherry"});
   outcome = eval(swapped);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, Not(HasSubstr("warning")));
-  EXPECT_LE(read_json(folder_ / "swapped-scores" / "eval.json").at("train_metric"),
-            scores.at("train_metric"));
+  const auto swapped_scores = read_json(folder_ / "swapped-scores" / "eval.json");
+  EXPECT_LE(swapped_scores.at("train_metric"), scores.at("train_metric"));
+  EXPECT_EQ(swapped_scores.at("class_names"), names);  // Not those of the data set.
   const std::string other = write("other", {"berry", "cherry", "zebra"});
   outcome = eval(other);
   EXPECT_EQ(outcome.code, 7);
   EXPECT_THAT(outcome.err, HasSubstr("the data set has class 'zebra', which the model lacks"));
+  // Labels without a split are not scored, but they are checked.
+  outcome = run_command({"eval", "--checkpoint", path("run"), "--data", other, "--split", "0"});
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, HasSubstr("class 'zebra', which the model lacks"));
   outcome =
       run_command(test::train_arguments(other, 1, {"--split", split, "--init-from", path("run")}));
   EXPECT_EQ(outcome.code, 7);

@@ -110,6 +110,10 @@ TEST_F(Ogb, DamageIsRefusedByName) {
                 folder_ / "tables" / "split" / "other" / "train.csv.gz");
   test::expect_error(ErrorCode::bad_input, "has other and time; keep one of them",
                      [&] { load_dataset(folder_ / "tables"); });
+  fs::remove_all(folder_ / "tables" / "split" / "other");
+  fs::remove(folder_ / "tables" / "split" / "time" / "train.csv.gz");
+  test::expect_error(ErrorCode::bad_input, "time/train.csv.gz: No such file",
+                     [&] { load_dataset(folder_ / "tables"); });
   ImportOptions options;
   options.requires_splits = false;
   EXPECT_TRUE(load_dataset(folder_ / "tables", options).splits.empty());

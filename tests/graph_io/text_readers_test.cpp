@@ -411,8 +411,10 @@ TEST_F(MusaeTest, OtherGraphsHaveOtherNamesAndTargets) {
   test::expect_error(ErrorCode::bad_input, "mature of node 0 is 'True', which is not a number",
                      [&] { load_dataset(twitch, options); });
   options.target = "age";
-  test::expect_error(ErrorCode::bad_input, "there is no column age",
-                     [&] { load_dataset(twitch, options); });
+  test::expect_error(
+      ErrorCode::usage,
+      {"target age: ", "has the columns id, days, mature, views, partner and new_id"},
+      [&] { load_dataset(twitch, options); });
 
   write_text(twitch / "musae_FR_edges.csv", "0,1\n");
   write_text(twitch / "musae_FR_target.csv", "id,target\n0,1\n");

@@ -53,6 +53,10 @@ Column read_target_column(const fs::path& file, const std::string& wanted) {
   std::string_view line;
   if (!lines.next(line)) refuse_text(file, "is empty");
   const std::vector<std::string> header = split_record(lines, line);
+  if (!wanted.empty() && std::ranges::find(header, wanted) == header.end()) {
+    throw_error(ErrorCode::usage, "--target {}: {} has the columns {}", wanted, file.string(),
+                legible(listed(header, "and")));
+  }
   Column column{wanted.empty() ? usual_target(file, header) : wanted, {}};
   const std::size_t target = column_of(lines, header, column.name);
   // Graphs of Twitch give the nodes of edges and features as new_id.

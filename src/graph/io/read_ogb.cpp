@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <string>
@@ -77,16 +78,21 @@ Features mean_of_edges(const fs::path& file, const std::vector<Edge>& edges, std
 
 /// Adds the lists of split/NAME as train_idx, valid_idx and test_idx. A split_dict.pt is not read.
 void add_split(const fs::path& directory, MadeArrays& arrays) {
+  constexpr std::array kLists{"train", "valid", "test"};
   std::vector<std::string> names;
   if (fs::is_directory(directory)) {
     for (const auto& entry : fs::directory_iterator(directory)) {
-      if (fs::exists(table(entry.path(), "train"))) names.push_back(entry.path().filename());
+      // One list is enough, so that a missing one is an error and not a graph without a split.
+      if (std::ranges::any_of(
+              kLists, [&](const char* list) { return fs::exists(table(entry.path(), list)); })) {
+        names.push_back(entry.path().filename());
+      }
     }
   }
   std::ranges::sort(names);
   if (names.empty() && fs::exists(directory)) arrays.add_unread(directory.filename());
   if (names.empty()) return;
-  for (const char* list : {"train", "valid", "test"}) {
+  for (const char* list : kLists) {
     arrays.add(fmt::format("{}_idx", list), [=] {
       if (names.size() > 1) refuse(directory, "has {}; keep one of them", listed(names, "and"));
       return read_number_table<double>(table(directory / names[0], list));
