@@ -228,11 +228,11 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   require_text(request.weights, "checkpoint", "a run directory, a checkpoint or a file of weights");
   const Model model = Model::load(request.weights);
   const std::string weights = request.weights;
-  std::optional<TrainOptions> checkpoint;
+  std::optional<CheckpointInfo> checkpoint;
   int trained_parts = 0;
   std::error_code ignored;
   if (fs::exists(fs::path(weights) / kCheckpointManifest, ignored)) {
-    checkpoint = read_checkpoint(weights).options;
+    checkpoint = read_checkpoint(weights);
   }
   apply_run(run_of(weights), checkpoint, request.run, [&] {
     // How fast the run's links were, and where it saved, is no concern of this process.

@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
 #include "train/run/output_file.hpp"
@@ -78,12 +77,13 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
 
 void apply_resumed(const ResumePoint& point, TrainRequest& request,
                    const std::function<void()>& apply_given) {
-  apply_run(point.run, read_or_name_older(point.checkpoint).options, request, apply_given);
+  apply_run(point.run, read_or_name_older(point.checkpoint), request, apply_given);
 }
 
-void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
+void apply_run(const fs::path& run, const std::optional<CheckpointInfo>& checkpoint,
                TrainRequest& request, const std::function<void()>& apply_given) {
   fs::path began;
+  nlohmann::json resumed_after;
   std::error_code ignored;
   if (fs::exists(run_json(run), ignored)) {
     const std::string path = run_json(run).string();
@@ -91,8 +91,9 @@ void apply_run(const fs::path& run, const std::optional<TrainOptions>& options,
     const RunConfig config = read_run_json(path);
     apply_json(std::span<const OptionField<TrainRequest>>(fields), config.options, path, request);
     began = config.began;
+    resumed_after = config.resumed_after;
   }
-  if (options) request.train = *options;
+  if (checkpoint && resumed_after != checkpoint->epochs) request.train = checkpoint->options;
   TransportOptions& transport = request.train.transport;
   transport.kind = TransportKind::automatic;
   transport.cuda_aware_mpi = CudaAwareMpi::automatic;

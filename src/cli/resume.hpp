@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/train_request.hpp"
+#include "heliograph/checkpoint.hpp"
 
 namespace heliograph::cli {
 
@@ -25,16 +26,18 @@ std::filesystem::path path_of_run(const std::filesystem::path& path,
                                   const std::filesystem::path& began);
 
 /// Sets the options of the checkpoint's run, except how its ranks were started, and, from its run
-/// directory, the path of its data. `apply_given` then stores what the user gives in their place.
+/// directory, the path of its data. The options are those of run.json if the run was last resumed
+/// from this checkpoint, maybe with new ones, and else the checkpoint's. `apply_given` then stores
+/// what the user gives in their place.
 /// Relative paths are those of the directory in which the run was started or, if nothing is there,
 /// of the current one. Throws as `verify_checkpoint` if the checkpoint is damaged, and
 /// Error(bad_input) that names both paths if the data is at neither.
 void apply_resumed(const ResumePoint& point, TrainRequest& request,
                    const std::function<void()>& apply_given);
 
-/// The same for the run in the directory `run`, which may be empty. `options`: those of its
-/// checkpoint, or nothing to take what run.json says.
-void apply_run(const std::filesystem::path& run, const std::optional<TrainOptions>& options,
+/// The same for the run in the directory `run`, which may be empty. `checkpoint`: the run's, or
+/// nothing to take what run.json says.
+void apply_run(const std::filesystem::path& run, const std::optional<CheckpointInfo>& checkpoint,
                TrainRequest& request, const std::function<void()>& apply_given);
 
 /// A function that says how to go on with this run if it ends early: its newest checkpoint and the

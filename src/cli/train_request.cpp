@@ -89,7 +89,8 @@ RunConfig read_options(const OptionsFile& from) {
     }
     nlohmann::json options = config.at("options");
     complete_earlier_options(options);
-    return {std::move(options), true, began.get<std::string>()};
+    return {std::move(options), true, began.get<std::string>(),
+            config.value("resumed_after_epochs", nlohmann::json())};
   }
   if (config.is_object()) {
     for (const auto& item : config.items()) {
@@ -98,7 +99,7 @@ RunConfig read_options(const OptionsFile& from) {
       }
     }
   }
-  return {config, false, {}};
+  return {config, false, {}, {}};
 }
 
 /// The lines of `warnings` on options without effect.

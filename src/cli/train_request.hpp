@@ -34,6 +34,7 @@ struct RunConfig {
   nlohmann::json options;
   bool of_run = false;
   std::filesystem::path began;
+  nlohmann::json resumed_after;  ///< The number of epochs; null if the run was not resumed.
 };
 
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's

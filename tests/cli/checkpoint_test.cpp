@@ -100,6 +100,36 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   EXPECT_EQ(read_lines(folder_ / "apart" / "metrics.jsonl").size(), 12U);
 }
 
+TEST_F(Checkpoint, NewOptionsOfAResumedRunOutliveItsDeathBeforeASave) {
+  ASSERT_EQ(run_command(arguments("run", 4, {"--checkpoint-every", "4"})).code, 0);
+  const fs::path run_json = folder_ / "run" / "run.json";
+  const auto resumed = [&] { return read_json(run_json).contains("resumed_after_epochs"); };
+  const std::vector<std::string> resume{"train", "--resume", path("run")};
+  auto words = resume;
+  // Messages take so long that the run dies before it saves.
+  words.insert(words.end(), {"--epochs", "6", "--verify", "2", "--link-latency-us", "2e5"});
+  auto outcome = run_command(words, [&](int child) {
+    EXPECT_TRUE(test::wait_until(resumed, 60));
+    ::kill(child, SIGKILL);
+  });
+  ASSERT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  ASSERT_EQ(newest_checkpoint(folder_ / "run" / "checkpoints"), saved("run", 4));
+  words = resume;
+  words.insert(words.end(), {"--link-latency-us", "0"});
+  outcome = run_command(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_lines(folder_ / "run" / "metrics.jsonl").size(), 6U);
+  EXPECT_EQ(read_json(run_json).at("options").at("verify"), 2);
+
+  // Of a checkpoint from which the run was not last resumed, its own options count.
+  auto manifest = read_json(run_json);
+  manifest.at("resumed_after_epochs") = 5;
+  test::write_text(run_json, manifest.dump());
+  outcome = run_command({"train", "--resume", saved("run", 4).string()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the run has had its 4 epochs"));
+}
+
 TEST_F(Checkpoint, AdviceCanBeFollowed) {
   const std::vector<std::string> more{"--schedule",         "cosine", "--summary", path("s.json"),
                                       "--checkpoint-every", "1"};
