@@ -142,7 +142,8 @@ class TrainingRun {
     if (request_.out.empty() && (signal != SIGINT || request_.input.quiet)) return kGraceSeconds;
     // Only rank 0 counts epochs. The other processes end when it does.
     if (has_epochs_ || !processes_.is_root()) return std::nullopt;
-    return kGraceSeconds;
+    // An epoch that ended in time would replace the earlier run.
+    return request_.overwrite ? 0 : kGraceSeconds;
   }
 
   TrainResult train_reporting(const TrainData& data) {

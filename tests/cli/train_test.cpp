@@ -264,15 +264,17 @@ TEST_F(Train, FailsBeforeItTouchesAnOldRun) {
     EXPECT_EQ(failed.code, code) << failed.err;
     EXPECT_EQ(contents(folder_ / "run"), before) << flag;
   }
-  for (const int signal : {SIGKILL, SIGTERM}) {
-    // A message takes a second, so that the first epoch is under way.
-    const auto ended =
-        run_command(words({"--overwrite", "--link-latency-us", "1e6"}), [&, s = signal](int child) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(500));
-          ::kill(child, s);
-        });
+  // The first epoch is under way. With the shorter messages it would end within 0.7 seconds.
+  const std::tuple<int, const char*, int> signals[] = {
+      {SIGKILL, "1e6", 500}, {SIGTERM, "1e6", 500}, {SIGTERM, "2e4", 100}};
+  for (const auto& [signal, latency, milliseconds] : signals) {
+    const auto ended = run_command(words({"--overwrite", "--link-latency-us", latency}),
+                                   [&, s = signal, wait = milliseconds](int child) {
+                                     std::this_thread::sleep_for(std::chrono::milliseconds(wait));
+                                     ::kill(child, s);
+                                   });
     EXPECT_EQ(ended.code, 128 + signal) << ended.err;
-    EXPECT_EQ(contents(folder_ / "run"), before);
+    EXPECT_EQ(contents(folder_ / "run"), before) << latency;
   }
 }
 
