@@ -140,6 +140,24 @@ void set_folders(const ResumePoint& resumed, TrainRequest& request) {
   }
 }
 
+/// Resets the shape of the resumed run's links, which a run of threads has simulated, unless ranks
+/// are threads again. Options that are `given` stay. Returns what to say of it.
+std::vector<std::string> leave_out_links(const GivenOption& given, TransportOptions& transport) {
+  const bool simulates = transport.kind != TransportKind::nccl &&
+                         choose_transport(transport) == TransportKind::threads;
+  if (simulates) return {};
+  std::vector<std::string> names;
+  const auto leave_out = [&](const char* name, double& value) {
+    if (value == 0 || given(name)) return;
+    names.push_back(fmt::format("--{} {}", name, value));
+    value = 0;
+  };
+  leave_out("link-gbps", transport.link_gbps);
+  leave_out("link-latency-us", transport.link_latency_us);
+  if (names.empty()) return {};
+  return {"ranks are not threads, so the resumed run leaves out " + listed(names, "and")};
+}
+
 /// Throws Error(usage) unless there are as many processes as ranks.
 void require_processes(const TrainArguments& arguments, const TrainRequest& request,
                        int processes) {
@@ -168,12 +186,17 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
   } else {
     apply();
   }
+  const GivenOption given = [&](const std::string& name) {
+    return arguments.given(name) || find_option(written, name) != nullptr;
+  };
   ResumePoint resumed;
+  std::vector<std::string> notes;
   if (!request.resume.empty()) {
     // Flags override the options of the resumed run; some, as --split-seed, apply to these only.
     resumed = find_resume_point("resume", request.resume);
     request = TrainRequest();
     apply_resumed(resumed, request, apply);
+    notes = leave_out_links(given, request.train.transport);
   }
   set_folders(resumed, request);
   bool parts_given = request.train.partition.parts != kPartsNotGiven;
@@ -184,14 +207,14 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
                 "--save-logits and --save-embeddings need --out: a directory to write to");
   }
   const bool shards = is_shards(request.input.data);
-  const std::vector<std::string> replaced =
-      set_options_of_shards(request, [&](const std::string& name) {
-        return arguments.given(name) || (name == "parts" && parts_given);
-      });
+  std::ranges::copy(set_options_of_shards(request,
+                                          [&](const std::string& name) {
+                                            return arguments.given(name) ||
+                                                   (name == "parts" && parts_given);
+                                          }),
+                    std::back_inserter(notes));
   parts_given = parts_given || shards;
-  validate(request.train, [&](const std::string& name) {
-    return arguments.given(name) || find_option(written, name) != nullptr;
-  });
+  validate(request.train, given);
   const auto awaited = awaited_processes(request.train.transport);
   if (parts_given && awaited) require_processes(arguments, request, *awaited);
   const auto advise = [&](bool launched) { return advice_for(request, launched); };
@@ -200,7 +223,6 @@ int run_train(const TrainArguments& arguments, const std::vector<std::string>& w
         if (!parts_given) request.train.partition.parts = processes.count();
         if (processes.joined()) require_processes(arguments, request, processes.count());
         if (processes.is_root()) require_writable_outputs(request);
-        std::vector<std::string> notes = replaced;
         std::ranges::copy(warnings(request, arguments.given()), std::back_inserter(notes));
         return run_training(std::move(request), words, std::move(notes), processes, guard);
       });

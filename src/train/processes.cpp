@@ -29,7 +29,26 @@ int processes_of_torchrun() {
   return variables ? variables->ranks : 1;
 }
 
-/// The transport by which this process joins others, mpi or tcp; threads if it is alone.
+/// Throws Error(usage) if torchrun started several processes, but MPI knows of one.
+void require_launched_by_mpi(int ranks) {
+  if (ranks > 1) return;
+  const int started = processes_of_torchrun();
+  if (started == 1) return;
+  throw_error(
+      ErrorCode::usage,
+      "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, so each process "
+      "would train the whole graph: use --transport tcp",
+      started);
+}
+
+void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {
+  options.timeout_seconds = transport.timeout_seconds;
+  options.silence = {transport.silence_loading, transport.silence_training,
+                     transport.silence_saving};
+}
+
+}  // namespace
+
 TransportKind choose_transport(const TransportOptions& transport) {
   if (transport.kind == TransportKind::mpi) return TransportKind::mpi;
   const auto launched = launched_by_mpi();
@@ -59,26 +78,6 @@ TransportKind choose_transport(const TransportOptions& transport) {
   }
   return TransportKind::threads;
 }
-
-/// Throws Error(usage) if torchrun started several processes, but MPI knows of one.
-void require_launched_by_mpi(int ranks) {
-  if (ranks > 1) return;
-  const int started = processes_of_torchrun();
-  if (started == 1) return;
-  throw_error(
-      ErrorCode::usage,
-      "--transport mpi: MPI knows of this process only, but WORLD_SIZE is {}, so each process "
-      "would train the whole graph: use --transport tcp",
-      started);
-}
-
-void set_options(const TransportOptions& transport, ProcessGroupOptions& options) {
-  options.timeout_seconds = transport.timeout_seconds;
-  options.silence = {transport.silence_loading, transport.silence_training,
-                     transport.silence_saving};
-}
-
-}  // namespace
 
 int rank_of_process() {
   const ProcessGroup* group = ProcessGroup::current();

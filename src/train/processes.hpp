@@ -23,6 +23,10 @@ TransportKind kind_of_processes();
 /// What a user should know about how this process has met the others; empty if there is nothing.
 std::string warning_of_processes();
 
+/// The transport by which `Processes` joins others, mpi or tcp; threads if this process is alone.
+/// Throws as Processes does.
+TransportKind choose_transport(const TransportOptions& transport);
+
 /// Throws Error(usage) unless `parts` equals `processes`.
 void require_parts(int parts, int processes);
 

@@ -89,6 +89,20 @@ def resume(options):
     check_resume(options, lambda count, words: require_codes(
         start(options, count, words), [0] * count, words), (0, 1))
 
+    # The shape of links between threads is not that of a network.
+    out = os.path.join(options.folder, "shaped")
+    done = run(options.heliograph, "train", "--data", os.path.join(options.folder, "graph"), "--parts",
+               "2", "--epochs", "2", "--link-gbps", "100", "--link-latency-us", "1", "--checkpoint-every",
+               "2", "--quiet", "--out", out)
+    require(done.returncode == 0, done.stderr)
+    for more in ([], ["--transport", "tcp"]):
+        words = [options.heliograph, "train", "--resume", out, "--epochs", "3", *more, "--out"]
+        job = require_codes(start(options, 2, [*words, new_folder(options)]), [0, 0], words)
+        require("so the resumed run leaves out --link-gbps 100 and --link-latency-us 1\n"
+                in job.read("err.0"), job.words())
+        job = start(options, 2, [*words, new_folder(options), "--link-gbps", "1"])
+        require(set(codes_of(job)) == {2} and "shape the links between threads" in job.words(), job.words())
+
 
 def evaluation(options):
     check_evaluation(options, lambda count, words: require_codes(
