@@ -35,6 +35,10 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   needs = least_host_memory(wide, o, 0, 1000);
   test::expect_error(ErrorCode::resource, "lower hidden, layers or parts",
                      [&] { require_host_memory(needs, 1); });
+  o.checkpoint.resume = "epoch-000001";
+  test::expect_error(ErrorCode::resource, "a resumed run cannot change what takes it",
+                     [&] { require_host_memory(least_host_memory(wide, o, 0, 1000), 1); });
+  o.checkpoint.resume.clear();
   const std::int64_t weights = train(wide, o).parameters;
   EXPECT_EQ(needs[MemoryUse::features], 0);
   EXPECT_GE(needs[MemoryUse::weights], weights * 4 * 3) << "each rank draws its initial weights";

@@ -287,14 +287,19 @@ TEST(MemoryCheck, ComesBeforeThePartition) {
                      [&] { train(data, o); });
 }
 
+/// The advice to a run that needs too much for `use` and has these remedies.
+std::string advice_of(MemoryUse use, const Remedies& remedies) {
+  MemoryNeeds needs;
+  needs[use] = kGiB;
+  needs.remedies = remedies;
+  const std::string text =
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 1, 1); });
+  return text.substr(text.rfind(": ") + 2);
+}
+
 TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   const auto advice = [](MemoryUse use, const TrainOptions& o, bool cut) {
-    MemoryNeeds needs;
-    needs[use] = kGiB;
-    needs.remedies = remedies_of(o, cut, o.transport.row_blocks > 1, false);
-    const std::string text =
-        test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 1, 1); });
-    return text.substr(text.rfind(": ") + 2);
+    return advice_of(use, remedies_of(o, cut, o.transport.row_blocks > 1, false));
   };
   TrainOptions o = options_of(ModelKind::gcn, 32, 1);
   o.partition.partitioner = Partitioner::random;
@@ -315,6 +320,28 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   EXPECT_EQ(advice(MemoryUse::features, o, false),
             "lower row-blocks, hidden or parts, or take partitioner metis, or use a machine with "
             "more memory");
+}
+
+TEST(MemoryCheck, AdvisesOneBlockWhereTheRunHasChosenSeveral) {
+  const TrainOptions o = options_of(ModelKind::gcn, 1, 0);
+  EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, true, true, false)), "take row-blocks 1");
+  EXPECT_EQ(advice_of(MemoryUse::gradients, remedies_of(o, true, true, false)),
+            "lower hidden or layers, or take row-blocks 1");
+}
+
+TEST(MemoryCheck, AdvisesAResumedRunOnlyWhatItMayChange) {
+  TrainOptions o = options_of(ModelKind::gcn, 32, 1);
+  o.partition.partitioner = Partitioner::random;
+  o.checkpoint.resume = "epoch-000001";
+  const std::string none = "a resumed run cannot change what takes it, so give it more memory";
+  for (const MemoryUse use : {MemoryUse::halo, MemoryUse::weights, MemoryUse::features}) {
+    EXPECT_EQ(advice_of(use, remedies_of(o, false, false, false)), none);
+  }
+  o.transport.row_blocks = 8;
+  o.verify_every = 1;
+  EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, false, true, true)),
+            "lower row-blocks, or take verify 0, or leave out guard if the checkpoint's run had "
+            "none");
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {

@@ -208,10 +208,20 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const auto add = [&](const char* remedy) {
     text += (text.empty() ? "" : ", or ") + std::string(remedy);
   };
+  if ((of_halo || largest == MemoryUse::gradients || of_data) && can.one_block) {
+    add("take --row-blocks 1");
+  }
   if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
-  if ((of_halo || of_scoring || of_data) && can.verification) add("leave out --verify");
-  if (can.guard) add("leave out --guard");
-  if (text.empty()) return "the data set asks for a machine with more memory";
+  if ((of_halo || of_scoring || of_data) && can.verification) {
+    add(can.resumed ? "take --verify 0" : "leave out --verify");
+  }
+  if (can.guard) {
+    add(can.resumed ? "leave out --guard if the checkpoint's run had none" : "leave out --guard");
+  }
+  if (text.empty()) {
+    return can.resumed ? "a resumed run cannot change what takes it, so give it more memory"
+                       : "the data set asks for a machine with more memory";
+  }
   if (of_data) add("use a machine with more memory");
   return text;
 }
@@ -348,15 +358,19 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool
   const ExchangeOptions& exchange = options.exchange;
   const int most_bits =
       std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
-  return {.bits = most_bits > 1 || !exchange.auto_bits.empty(),
-          .staleness = exchange.staleness > 0,
-          .partitioner = !cut && options.partition.partitioner != Partitioner::metis,
-          .blocks = in_blocks,
-          .hidden = options.model.hidden > 1,
-          .layers = options.model.layers > 1,
-          .parts = !cut && options.partition.parts > 1,
+  const bool chooses_blocks = options.transport.row_blocks == 0;
+  const bool resumed = !options.checkpoint.resume.empty();
+  return {.bits = !resumed && (most_bits > 1 || !exchange.auto_bits.empty()),
+          .staleness = !resumed && exchange.staleness > 0,
+          .partitioner = !resumed && !cut && options.partition.partitioner != Partitioner::metis,
+          .blocks = in_blocks && !chooses_blocks,
+          .hidden = !resumed && options.model.hidden > 1,
+          .layers = !resumed && options.model.layers > 1,
+          .parts = !resumed && !cut && options.partition.parts > 1,
           .verification = options.verify_every > 0,
-          .guard = guarded};
+          .guard = guarded,
+          .one_block = in_blocks && chooses_blocks,
+          .resumed = resumed};
 }
 
 MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& options,
@@ -397,14 +411,17 @@ MemoryNeeds least_host_memory(const Dataset& dataset, const TrainOptions& option
   const std::int64_t kept = options.eval_every > 0 ? drawn : 0;
   const std::int64_t outputs = 4 * nodes * padded_stride(dataset.labels.classes);
   const std::int64_t scoring = kept + gradients + outputs;
-  // Options of the model change the least only where its weights are what takes most.
-  const bool of_model = std::max(drawn, scoring) > loaded;
+  // Options of the model, which a resumed run keeps, change the least only where its weights are
+  // what takes most.
+  const bool resumed = !options.checkpoint.resume.empty();
+  const bool of_model = !resumed && std::max(drawn, scoring) > loaded;
   needs.remedies = {.bits = false,
                     .staleness = false,
                     .partitioner = false,
                     .hidden = of_model,
                     .layers = of_model,
-                    .parts = of_model};
+                    .parts = of_model,
+                    .resumed = resumed};
   if (drawn > std::max(loaded, scoring)) {
     needs[MemoryUse::weights] = drawn;
   } else if (loaded > scoring) {

@@ -22,9 +22,11 @@ struct Remedies {
   bool parts = true;          ///< Of weights.
   bool verification = false;  ///< Of halos and evaluation.
   bool guard = false;         ///< Of halos and weights.
+  bool one_block = false;     ///< Of halos and gradients, if the run chooses their blocks.
+  bool resumed = false;       ///< The run has its checkpoint's options unless others are given.
 };
-/// `cut`: the run reads shards, whose number and cut are given. `in_blocks`: passes run in several
-/// blocks of rows. `guarded`: the run has a guard.
+/// None that a resumed run must not change. `cut`: the run reads shards, whose number and cut are
+/// given. `in_blocks`: passes run in several blocks of rows. `guarded`: the run has a guard.
 Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool guarded);
 
 /// Bytes by use, summed over ranks.
