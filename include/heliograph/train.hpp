@@ -65,7 +65,9 @@ struct TrainResult : Outputs {
   std::vector<EpochReport> epochs;
   Metric metric = Metric::accuracy;  ///< Never `automatic`.
   std::string stop_reason;           ///< "completed", "early_stopping" or "interrupted".
-  int best_epoch = -1;  ///< By validation score; the first among equals. -1: none was evaluated.
+  /// By validation score, the first among equals; the last evaluated epoch if validation scores are
+  /// not defined. -1: none was evaluated.
+  int best_epoch = -1;
   /// At best_epoch; NaN without an evaluation, or if the metric is not defined for such nodes:
   /// none, one for r2, nodes of one class for auc and ap.
   double val_metric = 0, test_metric = 0;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <variant>
@@ -129,31 +127,9 @@ void require_target(const ExportRequest& request) {
                                             name == "graph" ? "is" : "are", listed(fitting)));
 }
 
-/// What run.json says of the data set and of the partition of a run.
-struct Hashes {
-  std::string dataset;
-  std::string partition;  ///< Empty if the run has not ended.
-};
-
-Hashes read_hashes(const std::string& run) {
-  const auto text = [](const nlohmann::json& object, const char* key) {
-    const auto found = object.is_object() ? object.find(key) : object.end();
-    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  std::ifstream file(fs::path(run) / "run.json");
-  const auto object = nlohmann::json::parse(file, nullptr, false);
-  const bool holds = object.is_object() && object.contains("dataset");
-  Hashes hashes{holds ? text(object.at("dataset"), "hash") : "", text(object, "partition_hash")};
-  if (hashes.dataset.empty()) {
-    throw Error(ErrorCode::bad_input,
-                fmt::format("--run {} is no run directory: it has no run.json of a run", run));
-  }
-  return hashes;
-}
-
 /// Reads the options of the run, if there is one, and the data set, which must be the run's.
 Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& arguments,
-                  const Hashes& run, Progress& progress) {
+                  const RunConfig& run, Progress& progress) {
   DataOptions& input = request.run.input;
   if (!request.from.empty()) {
     apply_run(request.from, {}, request.run, [&] { arguments.apply(request); });
@@ -164,7 +140,7 @@ Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& argume
   input.requires_splits =
       request.from.empty() || std::holds_alternative<GivenSplit>(request.run.train.split);
   Dataset dataset = load(input, progress);
-  if (!request.from.empty() && run.dataset != dataset_hash(dataset)) {
+  if (!request.from.empty() && run.dataset_hash != dataset_hash(dataset)) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("{} is not the data set of the run in {}: their hashes differ",
                             input.data, request.from));
@@ -198,14 +174,26 @@ void export_values(const ExportRequest& request, const std::optional<NodeValues>
   }
 }
 
-void export_partition(const ExportRequest& request, const Dataset& dataset, const Hashes& run,
+void export_partition(const ExportRequest& request, const Dataset& dataset, const RunConfig& run,
                       Progress& progress) {
   const PartitionOptions cut = cut_of(request.run.train);
+  const bool from_file = cut.partitioner == Partitioner::file;
+  if (std::error_code ignored; from_file && !fs::exists(cut.file, ignored)) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("the partition of the run in {} was read from {}, which does not exist",
+                            request.from, cut.file.string()));
+  }
   Split split;
   if (cut.balance_train) split = make_split(dataset, request.run.train.split);
   progress.phase("cutting into " + counted(cut.parts, "part"));
   const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
-  if (run.partition != partition_hash(partition)) {
+  if (from_file && run.partition_hash.is_string() &&
+      run.partition_hash != partition_hash(partition)) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{} is not the partition of the run in {}: their hashes differ",
+                            cut.file.string(), request.from));
+  }
+  if (run.partition_hash != partition_hash(partition)) {
     throw Error(ErrorCode::mismatch,
                 fmt::format("the options of the run in {} do not make its partition again, as if "
                             "it has not ended or trained on shards: heliograph partition --owners "
@@ -230,10 +218,15 @@ int run_export(const Arguments<ExportRequest>& arguments) {
                             cuts ? "; heliograph partition --owners FILE cuts a data set" : ""));
   }
   require_target(request);
-  Hashes run;
+  RunConfig run;
   if (!request.from.empty()) {
     RunDirectory::complete_replacement(request.from);
-    run = read_hashes(request.from);
+    if (!RunDirectory::holds_run(request.from)) {
+      throw Error(
+          ErrorCode::bad_input,
+          fmt::format("--run {} is no run directory: it has no run.json of a run", request.from));
+    }
+    run = read_run_json((fs::path(request.from) / "run.json").string());
   }
   Progress progress(0, request.run.input.quiet, request.run.input.log_level);
   const bool of_nodes = request.what < weights;

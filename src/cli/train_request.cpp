@@ -89,8 +89,13 @@ RunConfig read_options(const OptionsFile& from) {
     }
     nlohmann::json options = config.at("options");
     complete_earlier_options(options);
-    return {std::move(options), true, began.get<std::string>(),
-            config.value("resumed_after_epochs", nlohmann::json())};
+    const nlohmann::json none, dataset = config.value("dataset", none);
+    return {std::move(options),
+            true,
+            began.get<std::string>(),
+            config.value("resumed_after_epochs", none),
+            dataset.is_object() ? dataset.value("hash", none) : none,
+            config.value("partition_hash", none)};
   }
   if (config.is_object()) {
     for (const auto& item : config.items()) {
@@ -99,7 +104,9 @@ RunConfig read_options(const OptionsFile& from) {
       }
     }
   }
-  return {config, false, {}, {}};
+  RunConfig plain;
+  plain.options = config;
+  return plain;
 }
 
 /// The lines of `warnings` on options without effect.

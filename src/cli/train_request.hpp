@@ -35,6 +35,7 @@ struct RunConfig {
   bool of_run = false;
   std::filesystem::path began;
   nlohmann::json resumed_after;  ///< The number of epochs; null if the run was not resumed.
+  nlohmann::json dataset_hash, partition_hash;  ///< Null where run.json has none.
 };
 
 /// Reads a config file, a JSON object keyed by flag names, or the options in an earlier run's

@@ -193,6 +193,16 @@ TEST_F(Export, APartitionTrainsAgainInEveryForm) {
     refused(words("partition", file), 2, path(file).substr(0, path(file).rfind('/')));
     exported("partition", file, {"--overwrite"});
   }
+  train("again", {"--parts", "3", "--partitioner", "file:" + path("graph.part.3"), "--overwrite"},
+        1);
+  const std::vector<std::string> again{"export",    "--run", path("again"),   "--what",
+                                       "partition", "--to",  path("copy.npy")};
+  std::string owners = read_text(path("graph.part.3"));
+  std::ranges::reverse(owners.begin(), owners.end() - 1);
+  test::write_text(path("graph.part.3"), owners);
+  refused(again, 7, "graph.part.3 is not the partition of the run in");
+  fs::remove(path("graph.part.3"));
+  refused(again, 3, "was read from " + path("graph.part.3") + ", which does not exist");
 }
 
 TEST_F(Export, AnInterruptLeavesNoPartOfAFile) {
@@ -257,6 +267,8 @@ TEST_F(Export, MistakesAreNamed) {
   exported("predictions", "q.npy");  // Needs no data.
   fs::remove(path("run/best.safetensors"));
   refused(words("weights", "w.npz"), 3, "holds no best.safetensors");
+  test::write_text(path("run/run.json"), "{\"format\": ");
+  refused(words("predictions", "d.npy"), 3, "run.json is not JSON: ");
 }
 
 }  // namespace
