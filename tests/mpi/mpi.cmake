@@ -8,7 +8,8 @@ if(HELIOGRAPH_HAS_MPI)
   set(mpi_test_program $<TARGET_FILE:test_mpi_ranks>)
   # The command itself, on the emulated device (tests/cuda.cmake).
   file(GLOB emulated_command_sources CONFIGURE_DEPENDS ${emulation}/command/*.cpp)
-  add_executable(heliograph_emulated $<TARGET_OBJECTS:heliograph_command> ${emulated_command_sources})
+  add_executable(heliograph_emulated $<TARGET_OBJECTS:heliograph_command>
+    $<TARGET_OBJECTS:heliograph_cli> ${emulated_command_sources})
   target_include_directories(heliograph_emulated BEFORE PRIVATE ${emulation}/include ${emulation}
     ${device_root})
   target_link_libraries(heliograph_emulated PRIVATE heliograph_cuda_emulated heliograph_library
