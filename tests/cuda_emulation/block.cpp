@@ -1,6 +1,7 @@
 #include "block.hpp"
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -53,6 +54,7 @@ class Block {
   void run(unsigned threads, bool backwards, const std::function<void()>& body) {
     if (threads_.size() < threads) threads_.resize(threads);
     count_ = threads;
+    backwards_ = backwards;
     live_ = threads;
     at_barrier_ = 0;
     failure_.clear();
@@ -92,7 +94,9 @@ class Block {
                  hex(mask) + "), whose mask leaves it out";
       wait();
     }
-    if (missing_lane(first, self) != kWarp) {
+    // The lane that runs last usually comes last, so most calls need not ask the others.
+    const unsigned last = backwards_ ? std::countr_zero(mask) : std::bit_width(mask) - 1;
+    if (!has_come(first + last, self) || missing_lane(first, self) != kWarp) {
       wait();
     } else {
       exchange(first, what, mask);
@@ -146,42 +150,49 @@ class Block {
   unsigned missing_lane(unsigned first, const DeviceThread& self) const {
     for (unsigned lane = 0; lane < kWarp; ++lane) {
       if ((self.mask >> lane & 1U) == 0) continue;
-      if (first + lane >= count_) return lane;
-      const DeviceThread& other = threads_[first + lane];
-      if (other.state != State::waiting || other.meeting != self.meeting ||
-          other.mask != self.mask) {
-        return lane;
-      }
+      if (!has_come(first + lane, self)) return lane;
     }
     return kWarp;
   }
+  /// Whether thread `t` waits where `self` does.
+  bool has_come(unsigned t, const DeviceThread& self) const {
+    if (t >= count_) return false;
+    const DeviceThread& other = threads_[t];
+    return other.state == State::waiting && other.meeting == self.meeting &&
+           other.mask == self.mask;
+  }
 
   void exchange(unsigned first, Meeting what, unsigned mask) {
+    std::array<std::uint64_t, kWarp> values{};
     unsigned votes = 0;
-    for (unsigned lane = 0; lane < kWarp; ++lane) {
-      if ((mask >> lane & 1U) != 0 && threads_[first + lane].value != 0) votes |= 1U << lane;
-    }
-    for (unsigned lane = 0; lane < kWarp; ++lane) {
-      if ((mask >> lane & 1U) == 0) continue;
+    for (unsigned left = mask; left != 0; left &= left - 1) {
+      const auto lane = static_cast<unsigned>(std::countr_zero(left));
       DeviceThread& thread = threads_[first + lane];
       thread.state = State::ready;
+      values[lane] = thread.value;
+      if (thread.value != 0) votes |= 1U << lane;
+    }
+    if (what == Meeting::warp) return;
+    for (unsigned left = mask; left != 0; left &= left - 1) {
+      const auto lane = static_cast<unsigned>(std::countr_zero(left));
+      DeviceThread& thread = threads_[first + lane];
+      if (what == Meeting::ballot) {
+        thread.result = votes;
+        continue;
+      }
       // What a lane outside the mask holds is not defined.
       const unsigned source = source_of(what, lane, thread.argument, thread.width);
-      const bool defined = (mask >> source & 1U) != 0;
-      thread.result = what == Meeting::ballot ? votes
-                      : defined               ? threads_[first + source].value
-                                              : ~0ULL;
+      thread.result = (mask >> source & 1U) != 0 ? values[source] : ~0ULL;
     }
   }
 
+  /// `width`: a power of 2.
   static unsigned source_of(Meeting what, unsigned lane, int argument, int width) {
-    const auto segment = static_cast<unsigned>(width);
-    const unsigned begin = lane / segment * segment;
+    const unsigned within = static_cast<unsigned>(width) - 1;
     const auto distance = static_cast<unsigned>(argument);
-    unsigned source = lane;
-    if (what == Meeting::shuffle) source = begin + distance % segment;
-    if (what == Meeting::shuffle_xor) source = lane ^ distance;
-    return source < begin || source >= begin + segment ? lane : source;
+    if (what == Meeting::shuffle) return (lane & ~within) + (distance & within);
+    const unsigned source = lane ^ distance;
+    return (source & ~within) == (lane & ~within) ? source : lane;
   }
 
   std::string describe(unsigned t) const {
@@ -207,6 +218,7 @@ class Block {
   std::vector<DeviceThread> threads_;
   std::vector<std::unique_ptr<Fiber>> free_;
   unsigned count_ = 0;
+  bool backwards_ = false;
   unsigned live_ = 0;
   unsigned at_barrier_ = 0;
   unsigned current_ = 0;
