@@ -238,6 +238,24 @@ TEST_F(AggregateTwin, HaloSumsWhatPackedRowsDecodeTo) {
   }
 }
 
+// A lane sums eight columns; 2 to 32 lanes share a row.
+TEST_F(AggregateTwin, HaloSumsRowsThatFillTheLanesOrNot) {
+  const Csr csr = random_csr(4, 40, 70, true);
+  for (const RowFormat format : kFormats) {
+    if (!format.is_codes()) continue;
+    for (const std::int64_t lanes : {2, 4, 8, 16, 32}) {
+      for (const std::int64_t more : {-1, 0, 1}) {
+        const std::int64_t cols = 8 * lanes + more;
+        SCOPED_TRACE(::testing::Message() << format.bits << " bits, minimum " << format.has_minimum
+                                          << ", " << cols << " columns");
+        const Packed packed(40, cols, format);
+        check_halo(csr, packed, nullptr, 0, normal_matrix(4, cols), 0);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_F(AggregateTwin, HaloSumsGroups) {
   const Csr csr = random_csr(31, 40, 300, true);
   const auto row_scale = random_scale(31, 4);
@@ -335,7 +353,7 @@ TEST_F(HubTwin, HaloIsSummedToTheEnd) {
   const Csr weighted = hubs(true);
   const auto row_scale = random_scale(kHubRows, 4);
   for (const RowFormat format : kFormats) {
-    for (const std::int64_t cols : {1, 130, 256, 600}) {
+    for (const std::int64_t cols : {1, 41, 130, 256, 600}) {
       SCOPED_TRACE(::testing::Message() << format.bits << " bits, " << cols << " columns");
       const Packed packed(40, cols, format);
       check_halo(cols % 4 == 0 ? weighted : plain, packed, cols == 130 ? nullptr : &row_scale, 0,

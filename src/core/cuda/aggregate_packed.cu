@@ -1,8 +1,9 @@
-// Sums of packed rows, decoded in registers. A warp computes 256 columns of an output row; for each
-// entry, a lane reads one word, which holds the codes of all its columns. With 1 bit and 256
-// columns an entry costs 36 bytes, from the second-level cache if the packed rows fit it, and 16
-// instructions (29 with 2 bits, 36 with 4, 30 with 8). Instructions are the bound up to 4 bits,
-// bytes from 8 bits on.
+// Sums of packed rows, decoded in registers. A warp computes up to 256 columns of an output row. A
+// lane sums eight of them: for each entry it reads one word (two from 4 bits on), which holds their
+// codes. If fewer lanes have columns, groups of lanes take the entries in turn, and their sums are
+// added at the end. With 1 bit and 256 columns an entry costs 36 bytes, from the second-level cache
+// if the packed rows fit it, and 16 instructions (28 with 2 bits, 34 with 4, 30 with 8); with 128
+// columns about half as many. Instructions are the bound up to 4 bits, bytes from 8 bits on.
 
 #include <limits>
 
@@ -15,7 +16,7 @@ namespace heliograph::cuda {
 namespace {
 
 constexpr int kPackedWarps = 8;  // warps of a block
-/// Number of rows that are loaded at the same time, to cover the latency of memory.
+/// Number of rows that a lane loads at the same time, to cover the latency of memory.
 constexpr int kPackedAhead = 8;
 /// A row with more entries is summed by a whole block, since one warp could take longest of all.
 constexpr std::int64_t kLongPacked = 512;
@@ -71,22 +72,22 @@ struct RowChunk {
   }
 };
 
-/// Sums of one chunk of columns in the registers of a warp. kUnit is the alignment of words in
-/// bytes: 4 (2 with 1 bit) or 1; with 1, offsets of rows may also exceed 32 bits.
-template <int kBits, bool kLast, int kUnit>
+/// Sums of one chunk of columns in the registers of a warp. kLanes lanes share the columns, and the
+/// groups of so many lanes take the entries in turn. kWhole is a chunk of 256 columns that another
+/// may follow. kUnit is the alignment of words in bytes: 4 (2 with 1 bit) or 1; with 1, offsets of
+/// rows may also exceed 32 bits.
+template <int kBits, int kLanes, bool kWhole, int kUnit>
 class ChunkSum {
  public:
   using Offset = std::conditional_t<kUnit == 1, std::uint64_t, std::uint32_t>;
-  __device__ ChunkSum(const HaloJob& job, std::int64_t first) {
-    each<kParts>([&](auto part) {
-      using PartOf = typename Parts::template PartOf<part()>;
-      const bool present = !PartOf::kBlock || job.cols - first >= PartOf::kColumns;
-      first_[part()] = first;
-      active_[part()] = present && first + PartOf::column(lane(), 0) < job.cols;
-      data_[part()] = job.data + job.parameter_bytes + first * kBits / 8 + PartOf::byte(lane());
-      bit_[part()] = PartOf::bit(lane());
-      if (present) first += PartOf::kColumns;
-    });
+  __device__ ChunkSum(const HaloJob& job, std::int64_t first) : first_(first) {
+    const std::byte* begin = job.data + job.parameter_bytes + first * kBits / 8;
+    for (int w = 0; w < Words::kWords; ++w) {
+      // Lanes without columns read what the first lane reads. The words of whole chunks lie a
+      // constant distance apart, which takes no instruction.
+      const bool reads = kWhole || first + Words::position(mine_, w, 0) < job.cols;
+      data_[w] = reads ? begin + Words::byte(mine_, 0) + w * Words::byte(0, 1) : begin;
+    }
   }
 
   /// Adds the entries [begin, end); `entries` is the warp's shared memory.
@@ -97,26 +98,26 @@ class ChunkSum {
       // repeat it with a step of 0.
       const int count = end - e < kWarp ? static_cast<int>(end - e) : kWarp;
       __syncwarp();
-      entries[lane()] = entry(job, e + (lane() < count ? lane() : count - 1), lane() < count);
+      entries[lane() % kGroups * kLanes + lane() / kGroups] =
+          entry(job, e + (lane() < count ? lane() : count - 1), lane() < count);
       __syncwarp();
-      for (int k = 0; k < count; k += kPackedAhead) add(entries + k);
+      const Entry<Offset>* mine = entries + lane() / kLanes * kLanes;
+      for (int k = 0; k * kGroups < count; k += kAhead) add(mine + k);
     }
   }
 
   /// Stores the warp's sums in shared memory.
   __device__ void put(Shared<Offset>& shared, int warp) {
-    each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
-      shared.sums[warp][code][lane()] = sum;
-    });
+    for (int i = 0; i < kLaneCodes; ++i) shared.sums[warp][i][lane()] = sum_[i];
     minimum_ = warp_sum(minimum_);
     if (lane() == 0) shared.minimum[warp] = minimum_;
   }
   /// Replaces the sums by the total of those that all warps stored, in their order.
   __device__ void take(const Shared<Offset>& shared) {
-    each_code([&](auto /*part*/, int /*i*/, int code, float& sum) {
-      sum = 0;
-      for (int w = 0; w < kPackedWarps; ++w) sum += shared.sums[w][code][lane()];
-    });
+    for (int i = 0; i < kLaneCodes; ++i) {
+      sum_[i] = 0;
+      for (int w = 0; w < kPackedWarps; ++w) sum_[i] += shared.sums[w][i][lane()];
+    }
     minimum_ = 0;
     for (int w = 0; w < kPackedWarps; ++w) minimum_ += lane() == 0 ? shared.minimum[w] : 0.0F;
   }
@@ -125,30 +126,41 @@ class ChunkSum {
     const float minimum = warp_sum(minimum_);
     const float scale = job.row_scale == nullptr ? 1.0F : job.row_scale[row];
     float* out = job.out + row * job.out_stride;
-    each<kParts>([&](auto part) {
-      using PartOf = typename Parts::template PartOf<part()>;
-      if (!active_[part()]) return;
-      const float* sum = sum_[part()];
-      if (kBits == 8 && job.wide_out && first_[part()] + PartOf::column(lane(), 3) < job.cols) {
-        auto* to =
-            reinterpret_cast<Wide<float, 4>*>(out + first_[part()] + PartOf::column(lane(), 0));
+    for (float& sum : sum_) sum = sum_of_groups(sum);
+    if (lane() >= kLanes) return;
+    for (int w = 0; w < Words::kWords; ++w) {
+      const float* sum = sum_ + w * Words::kCodes;
+      const auto position = [&](int i) { return first_ + Words::position(mine_, w, i); };
+      if (kBits == 8 && job.wide_out && position(3) < job.cols) {
+        auto* to = reinterpret_cast<Wide<float, 4>*>(out + position(0));
         Wide<float, 4> result = *to;
         for (int i = 0; i < 4; ++i) result.at[i] += scale * (sum[i] + minimum);
         *to = result;
-        return;
+        continue;
       }
-      for (int i = 0; i < PartOf::kCodes; ++i) {
-        const std::int64_t column = first_[part()] + PartOf::column(lane(), i);
-        if (column < job.cols) out[column] += scale * (sum[i] + minimum);
+      const CodeBlock block(kBits, kWhole ? first_ + kChunk : job.cols, position(0));
+      for (int i = 0; i < Words::kCodes; ++i) {
+        if (kWhole || position(i) < job.cols) {
+          out[block.column(position(i))] += scale * (sum[i] + minimum);
+        }
       }
-    });
+    }
   }
 
  private:
-  using Parts = Chunk<kBits, kLast>;
-  static constexpr int kParts = Parts::kParts;
-  static constexpr int kTogether = 16 / sizeof(Entry<Offset>);
+  using Words = LaneWords<kBits, kLanes>;
+  static constexpr int kGroups = kWarp / kLanes;
+  static constexpr int kAhead = kLanes < kPackedAhead ? kLanes : kPackedAhead;
+  static constexpr int kEntryPair = 16 / sizeof(Entry<Offset>);
+  static constexpr int kTogether = kAhead < kEntryPair ? kAhead : kEntryPair;
 
+  /// The sum over the groups, in a fixed order.
+  __device__ static float sum_of_groups(float sum) {
+    for (int step = kWarp / 2; step >= kLanes; step /= 2) {
+      sum += __shfl_xor_sync(kWholeWarp, sum, step);
+    }
+    return sum;
+  }
   __device__ Entry<Offset> entry(const HaloJob& job, std::int64_t e, bool counts) {
     Entry<Offset> result{};
     const auto j = static_cast<std::uint32_t>(job.csr.columns[e]);
@@ -165,57 +177,43 @@ class ChunkSum {
     return result;
   }
   __device__ void add(const Entry<Offset>* entries) {
-    std::uint32_t words[kPackedAhead][kParts];
-    Entry<Offset> these[kPackedAhead];
+    std::uint32_t words[kAhead][Words::kWords];
+    Entry<Offset> these[kAhead];
     load_pairs(entries, these);
 #pragma unroll
-    for (int u = 0; u < kPackedAhead; ++u) {
-      each<kParts>([&](auto part) {
-        using PartOf = typename Parts::template PartOf<part()>;
-        words[u][part()] = 0;
-        if (!kLast || active_[part()]) {
-          words[u][part()] = load_bytes<PartOf::kWordBytes, kUnit>(data_[part()] + these[u].offset);
-        }
-      });
+    for (int u = 0; u < kAhead; ++u) {
+      for (int w = 0; w < Words::kWords; ++w) {
+        words[u][w] = load_bytes<Words::kBytes, kUnit>(data_[w] + these[u].offset);
+      }
     }
 #pragma unroll
-    for (int u = 0; u < kPackedAhead; ++u) {
-      each<kParts>([&](auto part) {
-        add_codes<typename Parts::template PartOf<part()>, kBits>(words[u][part()], bit_[part()],
-                                                                  these[u].step, sum_[part()]);
-      });
+    for (int u = 0; u < kAhead; ++u) {
+      for (int w = 0; w < Words::kWords; ++w) {
+        add_codes<Words, kBits>(words[u][w], Words::bit(mine_), these[u].step,
+                                sum_ + w * Words::kCodes);
+      }
     }
   }
-  /// Loads kPackedAhead entries, two at a time, or one at a time if they are large.
+  /// Loads kAhead entries, two at a time, or one at a time if they are large.
   __device__ static void load_pairs(const Entry<Offset>* from, Entry<Offset>* to) {
 #pragma unroll
-    for (int u = 0; u < kPackedAhead; u += kTogether) {
+    for (int u = 0; u < kAhead; u += kTogether) {
       const auto some = load_wide<Entry<Offset>, kTogether>(from + u);
       for (int i = 0; i < kTogether; ++i) to[u + i] = some.at[i];
     }
   }
-  template <class Body>
-  __device__ void each_code(const Body& body) {
-    int code = 0;
-    each<kParts>([&](auto part) {
-      using PartOf = typename Parts::template PartOf<part()>;
-#pragma unroll
-      for (int i = 0; i < PartOf::kCodes; ++i) body(part, i, code++, sum_[part()][i]);
-    });
-  }
 
-  std::int64_t first_[kParts];
-  const std::byte* data_[kParts];  ///< The lane's words of the first packed row.
-  int bit_[kParts];
-  bool active_[kParts];
-  float sum_[kParts][kLaneCodes] = {};
+  std::int64_t first_;                    ///< First column of the chunk.
+  int mine_ = lane() % kLanes;            ///< Number of the lane in its group.
+  const std::byte* data_[Words::kWords];  ///< The lane's words of the first packed row.
+  float sum_[kLaneCodes] = {};
   float minimum_ = 0;  ///< Sum of the minima of this lane's entries.
 };
 
 /// Each warp sums one chunk of a row; then all warps of a block sum each of its long rows.
-template <int kBits, bool kLast, int kUnit>
+template <int kBits, int kLanes, bool kWhole, int kUnit>
 __global__ void halo_kernel(HaloJob job) {
-  using Sum = ChunkSum<kBits, kLast, kUnit>;
+  using Sum = ChunkSum<kBits, kLanes, kWhole, kUnit>;
   auto& shared = *shared_memory<Shared<typename Sum::Offset>>();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const RowChunk mine(job, global_warp());
@@ -245,20 +243,33 @@ __global__ void halo_kernel(HaloJob job) {
   }
 }
 
+template <int kBits, int kLanes, bool kWhole, int kUnit>
+void start_chunks(Queue& queue, const HaloJob& job) {
+  using Sum = ChunkSum<kBits, kLanes, kWhole, kUnit>;
+  Grid grid = cover_by_warps(job.csr.rows * job.chunks, kPackedWarps * kWarp);
+  grid.shared_bytes = sizeof(Shared<typename Sum::Offset>);
+  launch(queue, "aggregate packed rows", halo_kernel<kBits, kLanes, kWhole, kUnit>, grid, job);
+}
+
+/// Starts the kernel for the last chunk, of `cols` columns, with kLanes lanes or as many more as it
+/// needs.
+template <int kBits, int kLanes, int kUnit>
+void start_last(Queue& queue, const HaloJob& job, std::int64_t cols) {
+  if constexpr (kLanes < kWarp) {
+    if (cols > kLanes * kLaneCodes) return start_last<kBits, 2 * kLanes, kUnit>(queue, job, cols);
+  }
+  start_chunks<kBits, kLanes, false, kUnit>(queue, job);
+}
+
 template <int kBits, int kUnit>
 void start(Queue& queue, HaloJob job) {
-  const auto grid = [&] {
-    Grid all = cover_by_warps(job.csr.rows * job.chunks, kPackedWarps * kWarp);
-    all.shared_bytes = sizeof(Shared<typename ChunkSum<kBits, false, kUnit>::Offset>);
-    return all;
-  };
   job.chunks = job.cols / kChunk;
   job.wide_out = alignment_of(job.out, job.out_stride * 4, 16) == 16;
-  launch(queue, "aggregate packed rows", halo_kernel<kBits, false, kUnit>, grid(), job);
-  if (job.chunks * kChunk == job.cols) return;
+  start_chunks<kBits, kWarp, true, kUnit>(queue, job);
   job.first = job.chunks * kChunk;
+  if (job.first == job.cols) return;
   job.chunks = 1;
-  launch(queue, "aggregate packed rows", halo_kernel<kBits, true, kUnit>, grid(), job);
+  start_last<kBits, 2, kUnit>(queue, job, job.cols - job.first);
 }
 
 /// Starts the kernel for the alignment of the packed rows, of which there are `rows`.

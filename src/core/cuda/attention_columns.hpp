@@ -3,8 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/cuda/wide.hpp"
-#include "core/packed_rows.hpp"
+#include "core/cuda/packed_codes.hpp"
 
 // The columns of an attention head that each lane sums.
 
@@ -30,21 +29,11 @@ struct LaneColumns {
         step(kCodes ? 1 : lanes) {}
 
   __device__ bool has(int i) const { return first + i * step < cols; }
-  /// Column number i, the inverse of code_bit() where there are codes.
+  /// Column number i.
   __device__ std::int64_t column(int i) const {
     const std::int64_t position = first + i * step;
     if (!kCodes) return position;
-    const std::int64_t most = 16 * code_block_vectors(kBits, 256);
-    std::int64_t begin = most == 0 ? 0 : position / most * most;
-    while (true) {
-      const int vectors = code_block_vectors(kBits, cols - begin);
-      if (vectors == 0) return position;
-      if (position < begin + 16 * vectors) {
-        const std::int64_t at = position - begin;
-        return begin + at % vectors * 16 + at / vectors;
-      }
-      begin += 16 * vectors;
-    }
+    return CodeBlock(kBits, cols, position).column(position);
   }
   /// Adds weight x value of each column to sums[0], or to sums[1] for entries of the other sign;
   /// with codes, the values are the codes. `head` is where the head's values begin in a row.

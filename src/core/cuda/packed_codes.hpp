@@ -2,70 +2,74 @@
 
 #include <bit>
 #include <cstdint>
-#include <utility>
 
 #include "core/cuda/wide.hpp"
+#include "core/packed_rows.hpp"
 
-// How a warp reads the codes of packed rows: in chunks of 256 columns, of which each lane reads the
-// words that hold the codes of its own columns.
+// How lanes read the codes of packed rows: in chunks of up to 256 columns, of which each lane reads
+// the codes of eight columns.
 
 #if defined(__CUDACC__)
 
 namespace heliograph::cuda {
 
-inline constexpr int kChunk = 256;                 ///< Columns that one warp sums.
-inline constexpr int kBlockLanes = 16;             ///< Lanes of a block of codes (packed_rows.hpp).
-inline constexpr int kLaneCodes = kChunk / kWarp;  ///< Columns of a chunk that one lane sums.
+inline constexpr int kLaneCodes = 8;               ///< Columns that one lane sums.
+inline constexpr int kChunk = kLaneCodes * kWarp;  ///< Columns that a warp sums at most.
 
-/// The word that each lane reads of one part of a chunk, and the columns in it. A part is a block
-/// of codes of kVectors vectors or, with kVectors 0, the columns after the last block. With 8 bits,
-/// a part is 128 columns, and a word is four neighbouring ones.
-template <int kBits, int kVectors>
-struct Part {
-  static constexpr bool kBlock = kVectors > 0 && kBits < 8;
-  static constexpr bool kBytes = kBits == 8;
-  static constexpr int kWordBytes = kBlock ? kVectors * kBits / 8 : (kBytes ? 4 : 1);
-  static constexpr int kCodes = kBlock ? kVectors / 2 : (kBytes ? 4 : 4 / kBits);
-  static constexpr int kBetween = kBlock ? 2 * kBits : kBits;  // bits between two codes
-  static constexpr int kColumns = kBlock ? 16 * kVectors : 128;
+/// The words that hold the codes of one lane, of `kLanes` that share a chunk. Below 8 bits two
+/// lanes share a word and take its codes in turn; they are half of kLanes apart, so that
+/// neighbouring lanes have neighbouring columns.
+template <int kBits, int kLanes>
+struct LaneWords {
+  static constexpr int kBytes = kBits == 1 ? 2 : 4;
+  static constexpr int kSharers = kBits == 8 ? 1 : 2;
+  static constexpr int kCodes = 8 * kBytes / kBits / kSharers;  ///< Codes of a word for one lane.
+  static constexpr int kWords = kLaneCodes / kCodes;
+  static constexpr int kBetween = kSharers * kBits;  ///< Bits between two codes of a lane.
 
-  /// First byte of the word of `lane`, counted from the start of the part.
-  __device__ static int byte(int lane) {
-    return kBlock ? kWordBytes * (lane % kBlockLanes) : (kBytes ? 4 * lane : lane / 2);
+  static constexpr int kApart = kLanes / kSharers;
+
+  /// First byte of a word, counted from the start of the chunk.
+  __device__ static int byte(int lane, int word) {
+    return (word * kApart + lane % kApart) * kBytes;
   }
-  /// First bit of the codes of `lane` in its word.
-  __device__ static int bit(int lane) {
-    return kBlock ? lane / kBlockLanes * kBits : (kBytes ? 0 : lane % 2 * 4);
+  /// Position of code `i` of a word among the codes of the chunk.
+  __device__ static int position(int lane, int word, int i) {
+    return byte(lane, word) * 8 / kBits + lane / kApart + i * kSharers;
   }
-  /// Column of code `i` of `lane`, counted from the first column of the part.
-  __device__ static int column(int lane, int i) {
-    return kBlock ? lane + kWarp * i : lane * kCodes + i;
-  }
+  /// First bit of the lane's codes in its words.
+  __device__ static int bit(int lane) { return lane / kApart * kBits; }
 };
 
-/// The parts of a chunk of 256 columns or, with kLast, of the fewer columns at the end of a row.
-template <int kBits, bool kLast>
-struct Chunk {
-  static constexpr int kParts =
-      kBits == 8 ? 2 : (kLast ? (kBits == 4 ? 4 : kBits + 1) : kBits / 4 + 1);
-  static constexpr int kLargest = kBits == 4 || kLast ? 8 : 16;
-  static constexpr int vectors(int part) {
-    if (kBits == 8 || !kLast) return kLargest;
-    return part == kParts - 1 ? 0 : kLargest >> part;
-  }
-  template <int part>
-  using PartOf = Part<kBits, vectors(part)>;
-};
+/// The block of codes (packed_rows.hpp) that a position among the codes of a row lies in, or the
+/// columns after the last block, as a block of one vector.
+struct CodeBlock {
+  std::int64_t begin;  ///< First position and first column.
+  int log_vectors = 0;
 
-template <int kCount, class Body>
-__device__ void each(const Body& body) {
-  [&]<int... i>(std::integer_sequence<int, i...>) { (body(std::integral_constant<int, i>()), ...); }
-  (std::make_integer_sequence<int, kCount>());
-}
+  __device__ CodeBlock(int bits, std::int64_t cols, std::int64_t position) {
+    const std::int64_t most = 16 * code_block_vectors(bits, 256);
+    begin = most == 0 ? 0 : position / most * most;
+    while (true) {
+      const int vectors = code_block_vectors(bits, cols - begin);
+      if (vectors == 0) return;
+      if (position < begin + 16 * vectors) {
+        log_vectors = std::bit_width(static_cast<unsigned>(vectors)) - 1;
+        return;
+      }
+      begin += 16 * vectors;
+    }
+  }
+  /// Column of the code at a position in this block, the inverse of code_bit().
+  __device__ std::int64_t column(std::int64_t position) const {
+    const std::int64_t at = position - begin;
+    return begin + (at & ((1 << log_vectors) - 1)) * 16 + (at >> log_vectors);
+  }
+};
 
 /// Byte `i` of `bytes` as a float, by way of the low mantissa bits of 2^23: cheaper than to
 /// convert.
-__device__ float byte_to_float(std::uint32_t bytes, int i) {
+__device__ inline float byte_to_float(std::uint32_t bytes, int i) {
   const std::uint32_t number =
       permute_bytes(bytes, 0x4b000000U, 0x7440U | static_cast<unsigned>(i));
   return std::bit_cast<float>(number) - 8388608.0F;
@@ -73,15 +77,15 @@ __device__ float byte_to_float(std::uint32_t bytes, int i) {
 
 /// Adds step x code for the codes of one word; the lane's first code begins at bit `first`. With 1
 /// or 2 bits, each set bit adds its own term, since whole bytes become predicates at once.
-template <class PartOf, int kBits>
+template <class Words, int kBits>
 __device__ void add_codes(std::uint32_t word, int first, float step, float* sum) {
   if constexpr (kBits <= 2) {
     // Codes begin at bit 8 if possible: compilers treat bit 0 as a number instead of a predicate.
-    constexpr int kFrom = PartOf::kWordBytes < 4 ? 8 : 0;
+    constexpr int kFrom = Words::kBytes < 4 ? 8 : 0;
     word = kFrom > 0 ? word << (kFrom - first) : word >> first;
 #pragma unroll
-    for (int i = 0; i < PartOf::kCodes; ++i) {
-      const int bit = kFrom + i * PartOf::kBetween;
+    for (int i = 0; i < Words::kCodes; ++i) {
+      const int bit = kFrom + i * Words::kBetween;
       if ((word & (1U << bit)) != 0) sum[i] += step;
       if (kBits == 2 && (word & (2U << bit)) != 0) sum[i] += step + step;
     }
@@ -90,8 +94,8 @@ __device__ void add_codes(std::uint32_t word, int first, float step, float* sum)
     // One mask moves all codes that are whole bytes apart into bytes of their own.
     constexpr std::uint32_t kEachByte = 0x01010101U * ((1U << kBits) - 1U);
 #pragma unroll
-    for (int i = 0; i < PartOf::kCodes; ++i) {
-      const int bit = i * PartOf::kBetween;
+    for (int i = 0; i < Words::kCodes; ++i) {
+      const int bit = i * Words::kBetween;
       sum[i] = fmaf(byte_to_float((word >> (bit % 8)) & kEachByte, bit / 8), step, sum[i]);
     }
   }
