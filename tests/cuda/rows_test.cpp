@@ -19,8 +19,8 @@ namespace {
 struct RowShape {
   std::int64_t rows, cols;
 };
-constexpr RowShape kRowShapes[] = {{0, 5},    {1, 1},    {31, 33},  {33, 31},
-                                   {257, 64}, {40, 257}, {9, 1000}, {20000, 3}};
+constexpr RowShape kRowShapes[] = {{0, 5},    {1, 1},    {31, 33},  {33, 31},  {257, 64},
+                                   {40, 256}, {40, 257}, {9, 1000}, {20000, 3}};
 
 /// The arguments of NormAct on the host.
 struct NormArguments {

@@ -3,31 +3,13 @@
 #include "core/cuda/dropout.hpp"
 #include "core/cuda/kernel_calls.hpp"
 #include "core/cuda/launch.hpp"
+#include "core/cuda/row_columns.hpp"
 #include "core/cuda/sums.hpp"
 
 namespace heliograph::cuda {
 namespace {
 
-// One warp works on a row: lane l has the columns l, l + 32, ...
-
-/// Columns that a lane keeps in registers, so that rows of up to 256 columns are read once.
-constexpr int kHeldColumns = 8;
-constexpr std::int64_t kHeldRow = kHeldColumns * kWarp;
-
-/// Runs body(i, column) for each column of this lane. With kHeld the row has up to kHeldRow columns
-/// and i is a constant, so that element i of an array is a register; otherwise i is 0.
-template <bool kHeld, class Body>
-__device__ void each_column(std::int64_t cols, const Body& body) {
-  if constexpr (kHeld) {
-#pragma unroll
-    for (int i = 0; i < kHeldColumns; ++i) {
-      const int c = lane() + i * kWarp;
-      if (c < cols) body(i, c);
-    }
-  } else {
-    for (std::int64_t c = lane(); c < cols; c += kWarp) body(0, c);
-  }
-}
+// One warp works on a row.
 
 /// NormAct as an argument of CUDA kernels.
 struct Parameters {
@@ -79,8 +61,8 @@ __device__ float times_slope(ActivationFunction function, float upstream, float 
   return upstream;
 }
 
-__device__ float biased_value(const Parameters& p, const float* in, std::int64_t c) {
-  return p.bias != nullptr ? in[c] + p.bias[c] : in[c];
+__device__ float biased_value(const Parameters& p, float in, std::int64_t c) {
+  return p.bias != nullptr ? in + p.bias[c] : in;
 }
 
 /// The input of the activation function. Forward and backward share it, since they must agree on
@@ -89,20 +71,24 @@ __device__ float scaled(float normalised, float gain, float shift) {
   return fmaf(normalised, gain, shift);
 }
 
-template <bool kHeld>
+template <int kHeld>
 __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMatrixView residual,
                                         MatrixView out) {
   const std::int64_t r = global_warp();
   if (r >= y.rows) return;
-  const float* in = y.row(r);
+  using Values = LaneValues<kHeld>;
+  const Values in(y.row(r), y.cols);
+  const Values passed(residual.data != nullptr ? residual.row(r) : nullptr, y.cols);
+  const Values gain(p.gain, y.cols);
+  const Values shift(p.shift, y.cols);
   float held[kHeldColumns];
   float sum = 0;
   each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
-    held[i] = biased_value(p, in, c);
+    held[i] = biased_value(p, in(i, c), c);
     sum += held[i];
   });
   const auto biased = [&](int i, std::int64_t c) {
-    return kHeld ? held[i] : biased_value(p, in, c);
+    return kHeld > 0 ? held[i] : biased_value(p, in(i, c), c);
   };
   float mean = 0;
   float rstd = 1;
@@ -117,28 +103,33 @@ __global__ void norm_act_forward_kernel(ConstMatrixView y, Parameters p, ConstMa
     const float variance = warp_sum(squares) / count;
     // An overflowing variance would scale the row to 0 unnoticed; NaN is reported.
     rstd = std::isfinite(variance) ? 1.0F / std::sqrt(variance + 1e-5F) : variance - variance;
-    if (lane() == 0) {
-      p.mean[r] = mean;
-      p.rstd[r] = rstd;
-    }
   }
   const std::uint64_t key = keep_key(p.mask, r);
-  each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
+  const auto result = [&](int i, std::int64_t c) {
     float value = biased(i, c);
     if (p.by_column) {
-      value = scaled((value - p.mean[c]) * p.rstd[c], p.gain[c], p.shift[c]);
+      value = scaled((value - p.mean[c]) * p.rstd[c], gain(i, c), shift(i, c));
     } else if (p.gain != nullptr) {
-      value = scaled((value - mean) * rstd, p.gain[c], p.shift[c]);
+      value = scaled((value - mean) * rstd, gain(i, c), shift(i, c));
     }
     value = activate(p.activation, value);
-    if (residual.data != nullptr) value += residual.row(r)[c];
+    if (residual.data != nullptr) value += passed(i, c);
     if (p.mask.threshold != 0) value *= keep_factor(p.mask, key, c);
-    out.row(r)[c] = value;
-  });
+    return value;
+  };
+  if constexpr (kHeld > 0) {
+    each_column<kHeld>(y.cols, [&](int i, std::int64_t c) { held[i] = result(i, c); });
+  }
+  each_column<kHeld>(
+      y.cols, [&](int i, std::int64_t c) { out.row(r)[c] = kHeld > 0 ? held[i] : result(i, c); });
+  if (p.gain != nullptr && !p.by_column && lane() == 0) {
+    p.mean[r] = mean;
+    p.rstd[r] = rstd;
+  }
 }
 
 /// Warp w computes the rows w, w + parts, ... and their partial sums.
-template <bool kHeld, bool kNorm>
+template <int kHeld, bool kNorm>
 __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
     norm_act_backward_kernel(ConstMatrixView y, Parameters p, MatrixView d, MatrixView residual,
                              std::int64_t parts, float* partials) {
@@ -148,38 +139,48 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   float* stored = partials + part * kSums * y.cols;
   float sums[kSums][kHeldColumns] = {};
   // Sums of wider rows are kept in memory, where each lane touches only its own columns.
-  if constexpr (!kHeld) {
+  if constexpr (kHeld == 0) {
     each_column<kHeld>(kSums * y.cols, [&](int, std::int64_t c) { stored[c] = 0; });
     __syncwarp();
   }
   const auto add = [&](int which, int i, std::int64_t c, float value) {
-    if constexpr (kHeld) {
+    if constexpr (kHeld > 0) {
       sums[which][i] += value;
     } else {
       stored[which * y.cols + c] += value;
     }
   };
+  using Values = LaneValues<kHeld>;
+  const Values gain(p.gain, y.cols);
+  const Values shift(p.shift, y.cols);
   for (std::int64_t r = part; r < y.rows; r += parts) {
-    const float* in = y.row(r);
+    const Values in(y.row(r), y.cols);
     float* gradient = d.row(r);
+    const Values gradients(gradient, y.cols);
     const std::uint64_t key = keep_key(p.mask, r);
     const bool by_row = kNorm && !p.by_column;
     const float mean = by_row ? p.mean[r] : 0.0F;
     const float rstd = by_row ? p.rstd[r] : 1.0F;
-    float normalised[kHeldColumns];
+    const auto normalised = [&](int i, std::int64_t c) {
+      const float biased = biased_value(p, in(i, c), c);
+      if constexpr (!kNorm) return biased;
+      return by_row ? (biased - mean) * rstd : (biased - p.mean[c]) * p.rstd[c];
+    };
+    float held_x[kHeldColumns] = {};
+    if constexpr (kHeld > 0) {
+      each_column<kHeld>(y.cols, [&](int i, std::int64_t c) { held_x[i] = normalised(i, c); });
+    }
     float scaled_gradient[kHeldColumns];
     float g_sum = 0;
     float gx_sum = 0;
     each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
-      float upstream = gradient[c];
+      float upstream = gradients(i, c);
       if (p.mask.threshold != 0) upstream *= keep_factor(p.mask, key, c);
       if (residual.data != nullptr) residual.row(r)[c] = upstream;
-      const float biased = biased_value(p, in, c);
+      const float x = kHeld > 0 ? held_x[i] : normalised(i, c);
       if constexpr (kNorm) {
-        const float x = by_row ? (biased - mean) * rstd : (biased - p.mean[c]) * p.rstd[c];
-        const float gain = p.gain[c];
-        const float dz = times_slope(p.activation, upstream, scaled(x, gain, p.shift[c]));
-        const float g = dz * gain;
+        const float dz = times_slope(p.activation, upstream, scaled(x, gain(i, c), shift(i, c)));
+        const float g = dz * gain(i, c);
         add(1, i, c, dz * x);
         add(2, i, c, dz);
         if (!by_row) {
@@ -188,11 +189,10 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
         }
         g_sum += g;
         gx_sum += g * x;
-        normalised[i] = x;
         scaled_gradient[i] = g;
-        if constexpr (!kHeld) gradient[c] = g;
+        if constexpr (kHeld == 0) gradient[c] = g;
       } else {
-        const float dz = times_slope(p.activation, upstream, biased);
+        const float dz = times_slope(p.activation, upstream, x);
         add(0, i, c, dz);
         gradient[c] = dz;
       }
@@ -203,15 +203,15 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
       const float a = warp_sum(g_sum) / count;
       const float b = warp_sum(gx_sum) / count;
       each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
-        const float x = kHeld ? normalised[i] : (biased_value(p, in, c) - mean) * rstd;
-        const float g = kHeld ? scaled_gradient[i] : gradient[c];
+        const float x = kHeld > 0 ? held_x[i] : normalised(i, c);
+        const float g = kHeld > 0 ? scaled_gradient[i] : gradient[c];
         const float dy = rstd * (g - a - x * b);
         add(0, i, c, dy);
         gradient[c] = dy;
       });
     }
   }
-  if constexpr (kHeld) {
+  if constexpr (kHeld > 0) {
     each_column<kHeld>(y.cols, [&](int i, std::int64_t c) {
       for (int which = 0; which < kSums; ++which) stored[which * y.cols + c] = sums[which][i];
     });
@@ -232,7 +232,7 @@ __global__ void dropout_kernel(ConstMatrixView x, KeepMask mask, MatrixView out)
 void norm_act_forward(Queue& queue, ConstMatrixView y, const NormAct& p, ConstMatrixView residual,
                       MatrixView out) {
   const auto kernel =
-      y.cols <= kHeldRow ? norm_act_forward_kernel<true> : norm_act_forward_kernel<false>;
+      y.cols <= kHeldRow ? norm_act_forward_kernel<kHeldColumns> : norm_act_forward_kernel<0>;
   launch(queue, "norm_act forward", kernel, cover_by_warps(y.rows), y, parameters(p), residual,
          out);
 }
@@ -245,10 +245,10 @@ void norm_act_backward(Queue& queue, ConstMatrixView y, const NormAct& p, Matrix
                        MatrixView residual_gradient, const NormActGradients& g, float* partials) {
   const bool norm = p.gain != nullptr;
   const bool held = y.cols <= kHeldRow;
-  const auto kernel =
-      norm
-          ? (held ? norm_act_backward_kernel<true, true> : norm_act_backward_kernel<false, true>)
-          : (held ? norm_act_backward_kernel<true, false> : norm_act_backward_kernel<false, false>);
+  const auto kernel = norm ? (held ? norm_act_backward_kernel<kHeldColumns, true>
+                                   : norm_act_backward_kernel<0, true>)
+                           : (held ? norm_act_backward_kernel<kHeldColumns, false>
+                                   : norm_act_backward_kernel<0, false>);
   const std::int64_t parts = sum_parts(queue, y.rows);
   launch(queue, "norm_act backward", kernel, cover_by_warps(parts, kSumThreads), y, parameters(p),
          d, residual_gradient, parts, partials);
