@@ -12,8 +12,10 @@ namespace {
 struct LossShape {
   std::int64_t rows, classes;
 };
-constexpr LossShape kLossShapes[] = {{0, 3},    {1, 1},   {31, 33},  {33, 31},
-                                     {257, 47}, {9, 257}, {20000, 5}};
+/// With the borders of the numbers of lanes and of columns a lane that kernels have.
+constexpr LossShape kLossShapes[] = {{0, 3},   {1, 1},    {31, 33},  {33, 31},  {257, 47}, {9, 257},
+                                     {57, 8},  {57, 9},   {57, 16},  {57, 17},  {57, 32},  {57, 64},
+                                     {57, 65}, {57, 128}, {57, 129}, {57, 256}, {20000, 5}};
 
 /// A row's loss is a sum of up to 257 fp32 terms below 10, whose roundings mostly cancel; rows are
 /// summed in fp64. Exponentials differ in their last bits.
@@ -134,16 +136,20 @@ TEST_F(LossTwin, NanAndInfinityReachTheLoss) {
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         -std::numeric_limits<float>::infinity()}) {
-    Matrix logits = normal_matrix(40, 5);
-    logits.view().row(33)[4] = value;
-    const DeviceMatrix device_logits = on_device(logits), d = device_matrix(40, 5);
-    const DeviceArray<std::int32_t> target = on_device(std::vector<std::int32_t>(40, 1));
-    const DeviceArray<std::uint8_t> indicators = on_device(std::vector<std::uint8_t>(200, 1));
-    const DeviceArray<std::uint8_t> mask = on_device(std::vector<std::uint8_t>(40, 1));
-    EXPECT_FALSE(std::isfinite(
-        cuda->softmax_cross_entropy(device_logits.view(), {target.data()}, 1, d.view())));
-    EXPECT_FALSE(std::isfinite(cuda->binary_cross_entropy(device_logits.view(), indicators.data(),
-                                                          mask.data(), 1, d.view())));
+    for (const std::int64_t classes : {5, 41, 300}) {
+      SCOPED_TRACE(::testing::Message() << value << " of " << classes << " classes");
+      Matrix logits = normal_matrix(40, classes);
+      logits.view().row(33)[4] = value;
+      const DeviceMatrix device_logits = on_device(logits), d = device_matrix(40, classes);
+      const DeviceArray<std::int32_t> target = on_device(std::vector<std::int32_t>(40, 1));
+      const DeviceArray<std::uint8_t> indicators =
+          on_device(std::vector<std::uint8_t>(static_cast<std::size_t>(40 * classes), 1));
+      const DeviceArray<std::uint8_t> mask = on_device(std::vector<std::uint8_t>(40, 1));
+      EXPECT_FALSE(std::isfinite(
+          cuda->softmax_cross_entropy(device_logits.view(), {target.data()}, 1, d.view())));
+      EXPECT_FALSE(std::isfinite(cuda->binary_cross_entropy(device_logits.view(), indicators.data(),
+                                                            mask.data(), 1, d.view())));
+    }
   }
 }
 

@@ -74,21 +74,30 @@ __device__ inline std::int64_t global_thread() {
 __device__ inline std::int64_t global_warp() { return global_thread() / kWarp; }
 __device__ inline int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-/// The combination, in a fixed order, of the values of all lanes of the warp; all lanes get it.
+/// The combination, in a fixed order, of the values of each group of `lanes` neighbouring lanes, a
+/// power of 2; all of them get it. Every lane of the warp must call it.
 template <class T, class Combine>
-__device__ T warp_combine(T value, const Combine& combine) {
-  for (int step = kWarp / 2; step > 0; step /= 2) {
+__device__ T lanes_combine(T value, int lanes, const Combine& combine) {
+  for (int step = lanes / 2; step > 0; step /= 2) {
     value = combine(value, __shfl_xor_sync(kWholeWarp, value, step));
   }
   return value;
 }
 template <class T>
+__device__ T lanes_sum(T value, int lanes) {
+  return lanes_combine(value, lanes, [](T mine, T other) { return mine + other; });
+}
+template <class T>
+__device__ T lanes_max(T value, int lanes) {
+  return lanes_combine(value, lanes, [](T mine, T other) { return other > mine ? other : mine; });
+}
+template <class T>
 __device__ T warp_sum(T value) {
-  return warp_combine(value, [](T mine, T other) { return mine + other; });
+  return lanes_sum(value, kWarp);
 }
 template <class T>
 __device__ T warp_max(T value) {
-  return warp_combine(value, [](T mine, T other) { return other > mine ? other : mine; });
+  return lanes_max(value, kWarp);
 }
 
 #endif

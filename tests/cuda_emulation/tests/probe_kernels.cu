@@ -28,8 +28,8 @@ __global__ void shuffle_kernel(int* out) {
   __syncwarp();
   mine[5] = cuda::warp_sum(lane);
   mine[6] = static_cast<int>(cuda::warp_max(static_cast<double>(lane)) +
-                             cuda::warp_combine(static_cast<float>(lane + 4),
-                                                [](float a, float b) { return b < a ? b : a; }));
+                             cuda::lanes_combine(static_cast<float>(lane + 4), cuda::kWarp,
+                                                 [](float a, float b) { return b < a ? b : a; }));
 }
 
 __global__ void sum_kernel(int* out) {
