@@ -5,6 +5,7 @@
 """
 
 import collections
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,7 @@ STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)[^;(]*?\{", re.MULTILINE)
 USED_TYPE = re.compile(r"\b(\w+)\b(?!\s*\(|\))")  # A name before a bracket may be a function's.
 NAMED_TYPE = re.compile(r"\b(?:class|struct|typename|using)(?:\.\.\.)? (\w+)")
+MOST_GROUPS = 9  # Of a regular expression of CMake's.
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
 
 
@@ -139,6 +141,19 @@ def machine_paths(root, **_):
     return wrong
 
 
+def test_filters(root, **_):
+    """CTest can compile the filters of presets. Of one that it cannot, it says so and runs every test."""
+    presets = json.loads(read(root, "CMakePresets.json"))
+    wrong = []
+    for preset in presets.get("testPresets", []):
+        for chosen in preset.get("filter", {}).values():
+            groups = len(re.findall(r"(?<!\\)\(", chosen.get("name", "")))
+            if groups > MOST_GROUPS:
+                wrong.append(f"CMakePresets.json: the filter of {preset['name']} has {groups} groups; "
+                             f"CTest takes {MOST_GROUPS}")
+    return wrong
+
+
 def clang_format(root, **_):
     """The code is as clang-format 14 (Debian 12's) leaves it."""
     tool = shutil.which("clang-format-14") or shutil.which("clang-format")
@@ -206,11 +221,12 @@ def includes_what_it_names(root, **_):
 
 CHECKS = {check.__name__: check for check in (
     include_direction, includes_what_it_names, one_room_packages, quiet_library, machine_paths,
-    clang_format, public_headers)}
+    test_filters, clang_format, public_headers)}
 
 # A tree in which nothing is wrong.
 CLEAN = {
     ".clang-format": "BasedOnStyle: Google\n",
+    "CMakePresets.json": '{"testPresets": [{"name": "tsan", "filter": {"include": {}}}]}\n',
     "include/heliograph/a.hpp": "#pragma once\n#include <vector>\nstd::vector<int> a();\n",
     "include/heliograph/b.hpp": '#pragma once\n#include "heliograph/a.hpp"\n',
     "src/core/cpu/gemm.cpp": '#include <Eigen/Core>\n\n#include "heliograph/a.hpp"\n',
@@ -267,6 +283,10 @@ PLANTS = {
     "machine_paths": [
         ("scripts/run.sh", "cd /" + "home/somebody/project\n", "scripts/run.sh:1"),
         ("CMakePresets.json", '{"binaryDir": "/' + 'root/build"}\n', "CMakePresets.json:1"),
+    ],
+    "test_filters": [
+        ("CMakePresets.json", '{"testPresets": [{"name": "tsan", "filter": {"exclude": {"name": "' +
+         "(a)" * (MOST_GROUPS + 1) + '"}}}]}', "tsan has 10 groups"),
     ],
     "clang_format": [("src/core/crooked.cpp", "int  f( ) {return 1 ;}\n", "crooked.cpp:1")],
     "public_headers": [

@@ -148,7 +148,7 @@ class ChunkSum {
   }
 
  private:
-  using Words = LaneWords<kBits, kLanes>;
+  using Words = CodeWords<kBits, kLanes>;
   static constexpr int kGroups = kWarp / kLanes;
   static constexpr int kAhead = kLanes < kPackedAhead ? kLanes : kPackedAhead;
   static constexpr int kEntryPair = 16 / sizeof(Entry<Offset>);

@@ -20,7 +20,7 @@ inline constexpr int kChunk = kLaneCodes * kWarp;  ///< Columns that a warp sums
 /// lanes share a word and take its codes in turn; they are half of kLanes apart, so that
 /// neighbouring lanes have neighbouring columns.
 template <int kBits, int kLanes>
-struct LaneWords {
+struct CodeWords {
   static constexpr int kBytes = kBits == 1 ? 2 : 4;
   static constexpr int kSharers = kBits == 8 ? 1 : 2;
   static constexpr int kCodes = 8 * kBytes / kBits / kSharers;  ///< Codes of a word for one lane.
