@@ -11,7 +11,7 @@ set_tests_properties(experiments.scripts PROPERTIES
 add_test(NAME experiments.sweep
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_sweep.py)
 set_tests_properties(experiments.sweep PROPERTIES
-  LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
+  LABELS experiments TIMEOUT 300 COST 100 SKIP_RETURN_CODE 77)
 add_test(NAME experiments.headline
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_headline.py)
 set_tests_properties(experiments.headline PROPERTIES LABELS experiments TIMEOUT 300)
