@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds everything and runs all tests: first, under sanitizers, the
 # parts of the suite where they matter, then the whole suite. Exits non-zero if anything failed.
-# Takes under half an hour on two cores. Environment: JOBS (default: the number of cores). One test
+# Takes about half an hour on two cores. Environment: JOBS (default: the number of cores). One test
 # more than that runs at a time, since tests also wait.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
