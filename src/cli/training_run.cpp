@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "cli/progress.hpp"
@@ -70,8 +72,17 @@ class TrainingRun {
 
  private:
   /// Whether a signal is a request to stop. A launcher also sends one after it has lost a process.
-  bool is_request() const {
-    return !processes_.joined() || !processes_.wait_for_failure(kLossSeconds);
+  bool is_request() {
+    signalled_ = true;
+    signalled_ = !processes_.joined() || !processes_.wait_for_failure(kLossSeconds);
+    return signalled_;
+  }
+  /// Waits while a signal may end this process before its first epoch replaces the earlier run.
+  void keep_earlier_run() const {
+    while (directory_ && request_.overwrite && !has_epochs_ &&
+           (signalled_ || SignalWatch::waiting() != 0)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
 
   bool prints() const { return !request_.input.quiet && processes_.is_root(); }
@@ -157,10 +168,12 @@ class TrainingRun {
       if (directory_) directory_->resume(reports);
     };
     callbacks.before_saving = [&] {
+      keep_earlier_run();
       if (directory_) directory_->take_over();
     };
     callbacks.log = progress_.callback();
     callbacks.on_epoch = [&](const EpochReport& report) {
+      keep_earlier_run();
       has_epochs_ = true;
       try {
         if (directory_) directory_->append(report);
@@ -270,7 +283,8 @@ class TrainingRun {
   SaveFlag save_{false};
   std::atomic<bool> has_epochs_{false};
   std::atomic<bool> trained_{false};
-  std::mutex directory_mutex_;  ///< Held while `directory_` is made.
+  std::atomic<bool> signalled_{false};  ///< A signal has come that may be a request to stop.
+  std::mutex directory_mutex_;          ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
 };
 

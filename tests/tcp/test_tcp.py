@@ -138,6 +138,22 @@ def overwrite(options):
         begun = len(epochs_of(out)) == 1 and read(out, "run.json").encode() not in before.values()
         require(contents(out) == before or begun, f"{lost} killed: neither the old run nor the new one")
 
+    # Epochs are short, and rank 0 stands still while its signal comes before the first one has ended.
+    words = [*words[:words.index("--hidden")], "--epochs", "100000", "--quiet", "--out", out,
+             "--hidden", "8", "--overwrite", *silences()]
+    untouched = False
+    while not untouched:
+        before = contents(out)
+        job = start(options, 2, words)
+        job.wait_until_met()
+        job.signal(0, signal.SIGSTOP)
+        untouched = contents(out) == before
+        job.signal(0, signal.SIGTERM)
+        job.signal(0, signal.SIGCONT)
+        codes = codes_of(job)
+        require(codes == [143, 130 if untouched else 143], f"{codes}: {job.words()}")
+    require(contents(out) == before, "a stopped run has replaced the earlier one")
+
 
 def damage(options):
     def refuse(words):
