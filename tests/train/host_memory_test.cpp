@@ -36,7 +36,7 @@ TEST(LeastHostMemory, IsStructureAndFeaturesOrWhatComesAfterThem) {
   test::expect_error(ErrorCode::resource, "lower hidden, layers or parts",
                      [&] { require_host_memory(needs, 1); });
   o.checkpoint.resume = "epoch-000001";
-  test::expect_error(ErrorCode::resource, "a resumed run cannot change what takes it",
+  test::expect_error(ErrorCode::resource, "a resumed run cannot use less",
                      [&] { require_host_memory(least_host_memory(wide, o, 0, 1000), 1); });
   o.checkpoint.resume.clear();
   const std::int64_t weights = train(wide, o).parameters;

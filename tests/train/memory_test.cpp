@@ -333,7 +333,7 @@ TEST(MemoryCheck, AdvisesAResumedRunOnlyWhatItMayChange) {
   TrainOptions o = options_of(ModelKind::gcn, 32, 1);
   o.partition.partitioner = Partitioner::random;
   o.checkpoint.resume = "epoch-000001";
-  const std::string none = "a resumed run cannot change what takes it, so give it more memory";
+  const std::string none = "a resumed run cannot use less, so give it more memory";
   for (const MemoryUse use : {MemoryUse::halo, MemoryUse::weights, MemoryUse::features}) {
     EXPECT_EQ(advice_of(use, remedies_of(o, false, false, false)), none);
   }

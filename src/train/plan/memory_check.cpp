@@ -219,7 +219,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
     add(can.resumed ? "leave out --guard if the checkpoint's run had none" : "leave out --guard");
   }
   if (text.empty()) {
-    return can.resumed ? "a resumed run cannot change what takes it, so give it more memory"
+    return can.resumed ? "a resumed run cannot use less, so give it more memory"
                        : "the data set asks for a machine with more memory";
   }
   if (of_data) add("use a machine with more memory");
