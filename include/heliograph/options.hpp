@@ -131,6 +131,20 @@ enum class ExchangedRows : std::uint8_t {
   automatic,
 };
 
+/// How bits of rows differ from those of the options, as in Sylvie's adaptive version
+/// (docs/auto_bits.md). CPUs only, but for `uniform`.
+enum class BitsPolicy : std::uint8_t {
+  uniform,  ///< They do not.
+  /// By a node's degree: the rows that a rank sends at a site, in ascending order of their nodes'
+  /// in-degrees, have the bits of the options, then twice as many and so on, up to 8, in groups of
+  /// equal size. For `ExchangedRows::boundary` without attention.
+  degree,
+  /// By the trend of the loss: all bits double, up to 8, or halve, with which lag ends and begins
+  /// again.
+  trend,
+  degree_trend,  ///< Both.
+};
+
 /// How ranks exchange rows and weight gradients: which rows, in how many bits, and how old they may
 /// be.
 struct ExchangeOptions {
@@ -150,6 +164,8 @@ struct ExchangeOptions {
   /// "auto:SIZE": SIZE bytes over all ranks, such as "auto:20MB".
   /// Columns that dropout drops stay behind as with `kept_columns`.
   std::string auto_bits;
+  /// Other policies than `uniform` need at most 8 bits, and no `auto_bits`.
+  BitsPolicy bits_policy = BitsPolicy::uniform;
   /// Of weight gradients: fp32, or integers of 16, 8 or 4 bits that are rounded at random without
   /// bias. Below 32 bits results depend on the number of ranks.
   Bits gradient_bits = Bits::fp32;

@@ -30,6 +30,13 @@ struct GuardAction {
   Bits bits_backward = Bits::fp32;
 };
 
+/// How rows are exchanged from an epoch on, if BitsPolicy::trend has changed it.
+struct TrendAction {
+  Bits bits_forward = Bits::fp32;
+  Bits bits_backward = Bits::fp32;
+  int staleness = 0;
+};
+
 /// Loss, scores, times and bytes of one epoch, over all ranks.
 struct EpochReport {
   int epoch = 0;
@@ -47,6 +54,7 @@ struct EpochReport {
   double lr = 0;                             ///< Learning rate.
   std::optional<Verification> verification;  ///< If this epoch was verified.
   std::optional<GuardAction> guard;          ///< If the run went back before this epoch.
+  std::optional<TrendAction> trend;          ///< If the exchanges changed before this epoch.
 };
 
 /// Peak memory of ranks by use, in bytes, summed over ranks. Memory that ranks share, such as the

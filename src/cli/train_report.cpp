@@ -25,6 +25,9 @@ std::string bits_text(const ExchangeOptions& exchange) {
   std::string text = counted(forward, "bit");
   if (forward != backward) text += fmt::format(" forward, {} backward", backward);
   if (!exchange.auto_bits.empty()) text += fmt::format(" or more ({})", exchange.auto_bits);
+  if (exchange.bits_policy != BitsPolicy::uniform) {
+    text += fmt::format(" changed by {}", choice_name(exchange.bits_policy));
+  }
   if (exchange.gradient_bits != Bits::fp32) {
     text += fmt::format(", {} for weight gradients", bit_count(exchange.gradient_bits));
   }
@@ -114,6 +117,18 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
     if (!report.guard) continue;
     rows.emplace_back("guard", fmt::format("went back before epoch {}, to the weights after {}",
                                            report.epoch, counted(report.guard->epochs, "epoch")));
+  }
+  const EpochReport* change = nullptr;  // The last one.
+  for (const EpochReport& report : result.epochs) {
+    if (report.trend) change = &report;
+  }
+  if (change != nullptr) {
+    ExchangeOptions to;
+    to.bits_forward = change->trend->bits_forward;
+    to.bits_backward = change->trend->bits_backward;
+    rows.emplace_back("bits policy",
+                      fmt::format("{} and staleness {} since epoch {}", bits_text(to),
+                                  change->trend->staleness, change->epoch));
   }
   const nlohmann::ordered_json summary = summarize(result, request.train);
   rows.emplace_back("epoch time",

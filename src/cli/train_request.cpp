@@ -138,14 +138,14 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     return names;
   };
   if (request.train.partition.parts == 1) {
-    note(used({"exchange", "kept-columns", "bits", "bits-forward", "bits-backward", "gradient-bits",
-               "staleness", "stale-sites", "sync-every", "warmup-epochs", "partitioner",
-               "objective", "partition-seed", "balance-train", "link-gbps", "link-latency-us",
-               "row-blocks", "verify", "guard"}),
+    note(used({"exchange",      "kept-columns",    "bits",       "bits-forward",   "bits-backward",
+               "bits-policy",   "gradient-bits",   "staleness",  "stale-sites",    "sync-every",
+               "warmup-epochs", "partitioner",     "objective",  "partition-seed", "balance-train",
+               "link-gbps",     "link-latency-us", "row-blocks", "verify",         "guard"}),
          "--parts 1: nothing is exchanged");
   } else if (!exchanges_rows(request.train)) {
-    note(used({"exchange", "bits", "bits-forward", "bits-backward", "staleness", "stale-sites",
-               "sync-every", "warmup-epochs", "row-blocks", "verify", "guard"}),
+    note(used({"exchange", "bits", "bits-forward", "bits-backward", "bits-policy", "staleness",
+               "stale-sites", "sync-every", "warmup-epochs", "row-blocks", "verify", "guard"}),
          "--layers 1: the features of other ranks' nodes are exchanged once, before training");
   } else {
     const ExchangeOptions& exchange = request.train.exchange;

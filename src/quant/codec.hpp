@@ -28,7 +28,8 @@ struct RowSelection {
   /// 0 as before. Valid once the device is done.
   std::int32_t* failed = nullptr;
   /// The bits of each source row, at most those of the format, in whose layout the row is: only
-  /// codes below 2^bits are used. For formats of up to 4 bits; null: the bits of the format.
+  /// codes below 2^bits are used. For formats of up to 8 bits, on CUDA devices up to 4; null: the
+  /// bits of the format.
   const std::uint8_t* bits = nullptr;
 };
 inline constexpr std::int32_t kNoFailedRow = std::numeric_limits<std::int32_t>::max();

@@ -6,6 +6,9 @@
 
 namespace heliograph {
 
+/// The most bits of a row whose bits are chosen.
+inline constexpr int kMostChosenBits = 4;
+
 /// How many bytes the rows of an epoch may take if each row's bits are chosen.
 struct BitBudget {
   /// Bits a value if every boundary row travelled with all its columns; 0: those of
@@ -14,9 +17,6 @@ struct BitBudget {
   std::int64_t bytes = 0;  ///< If not 0, bytes that all ranks send in an epoch.
   std::string text;        ///< As it was given.
 };
-
-/// The most bits of a row whose bits are chosen, in whose layout all such rows are encoded.
-inline constexpr int kMostChosenBits = 4;
 
 /// Parses ExchangeOptions::auto_bits; empty if it is. Throws Error(usage).
 std::optional<BitBudget> parse_bit_budget(const std::string& text);

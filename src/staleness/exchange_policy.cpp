@@ -76,7 +76,7 @@ bool ExchangePolicy::chooses(Clock clock) const {
 }
 
 RowFormat ExchangePolicy::format(const Site& site) const {
-  const int bits = varies(site) ? kMostChosenBits : fewest_bits(site);
+  const int bits = varies(site) ? most_bits() : fewest_bits(site);
   return {bits, bits <= 8 && (!site.nonnegative || site.partial_sums),
           static_cast<int>(site.exact_cols), site.groups};
 }
@@ -110,7 +110,21 @@ double ExchangePolicy::budget_row_bytes(const Site& site) const {
   return at(below) + (budget_->mean_bits / below - 1) * (at(2 * below) - at(below));
 }
 
+std::size_t ExchangePolicy::most_row_bytes_of_run(const Site& site) const {
+  RowFormat of = format(site);
+  if (bits_follow_trend(options_.bits_policy)) of.bits = kMostPolicyBits;
+  return of.row_bytes(site.cols);
+}
+
 double ExchangePolicy::mean_row_bytes(const Site& site) const {
+  if (by_degree() && varies(site)) {
+    double sum = 0;
+    int groups = 0;
+    for (int bits = fewest_bits(site); bits <= most_bits(); bits *= 2, ++groups) {
+      sum += mean_row_bytes(site, bits);
+    }
+    return sum / groups;
+  }
   const bool chosen = varies(site) && budget_->mean_bits > fewest_bits(site);
   return chosen ? budget_row_bytes(site) : mean_row_bytes(site, fewest_bits(site));
 }

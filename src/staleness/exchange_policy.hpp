@@ -15,6 +15,17 @@
 
 namespace heliograph {
 
+/// The most bits of a row whose bits follow a BitsPolicy.
+inline constexpr int kMostPolicyBits = 8;
+
+/// Whether bits differ by row, and by epoch.
+constexpr bool bits_follow_degree(BitsPolicy policy) {
+  return policy == BitsPolicy::degree || policy == BitsPolicy::degree_trend;
+}
+constexpr bool bits_follow_trend(BitsPolicy policy) {
+  return policy == BitsPolicy::trend || policy == BitsPolicy::degree_trend;
+}
+
 /// What a site's exchange does in one epoch.
 struct Delivery {
   int lag = 0;       ///< Age, in epochs, of the halo rows that the pass uses.
@@ -53,17 +64,21 @@ class ExchangePolicy {
   /// For how many epochs a site keeps the rows that it sent (Halo::kept): gradients that arrive S
   /// epochs late were computed from rows that had arrived S epochs late.
   std::int64_t kept_slots(const Site& site) const;
-  /// Whether each row of the site has bits of its own (ExchangeOptions::auto_bits). Its format has
-  /// the most that a row may have.
+  /// Whether each row of the site has bits of its own. Its format has the most that a row may have,
+  /// in whose layout all its rows are encoded.
   bool varies(const Site& site) const {
-    return budget_ && site.groups == 1 && site.exact_cols == 0;
+    return (budget_ || by_degree()) && site.groups == 1 && site.exact_cols == 0;
   }
+  /// Whether these are given by degree (BitsPolicy::degree).
+  bool by_degree() const { return bits_follow_degree(options_.bits_policy); }
+  /// The most bits that a row may have at a site that varies.
+  int most_bits() const { return by_degree() ? kMostPolicyBits : kMostChosenBits; }
   /// If rows choose their bits: how many bytes they may take.
   const std::optional<BitBudget>& budget() const { return budget_; }
   /// Whether the bits of later rows are chosen at the end of the epoch, by the ranges of its rows.
   /// The next epoch is synchronous, so late rows have the bits of the epoch that uses them.
   bool chooses(Clock clock) const;
-  /// The fewest bits of the site's rows; all have these, unless rows choose.
+  /// The fewest bits of the site's rows; all have these, unless the site varies.
   int fewest_bits(const Site& site) const;
   /// Whether a site leaves out columns or bits of its rows.
   bool thins(const Site& site) const { return varies(site) || keeps_columns(site); }
@@ -79,11 +94,13 @@ class ExchangePolicy {
   }
   /// The largest number of bytes that one encoded row of the site takes.
   std::size_t most_row_bytes(const Site& site) const { return format(site).row_bytes(site.cols); }
+  /// Likewise in any epoch of the run (BitsPolicy::trend).
+  std::size_t most_row_bytes_of_run(const Site& site) const;
   /// The mean number of bytes that a row of the site takes at so many bits; less if it sends kept
   /// columns only.
   double mean_row_bytes(const Site& site, int bits) const;
-  /// Likewise at the site's bits. Where rows choose, at those of the budget if it gives bits, and
-  /// otherwise at the fewest.
+  /// Likewise at the site's bits. Where rows have bits of their own, at those of the budget if it
+  /// gives bits, in the mean of the groups of degrees, or otherwise at the fewest.
   double mean_row_bytes(const Site& site) const;
   /// The bytes that a row with all columns may take in the mean, at the bits of the budget.
   double budget_row_bytes(const Site& site) const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "staleness/degree_bits.hpp"
+
 namespace heliograph {
 
 StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
@@ -54,6 +56,9 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
         halo.exchange->set_bits(std::vector<std::uint8_t>(
             static_cast<std::size_t>(plan.inner_rows) + static_cast<std::size_t>(plan.halo_rows),
             static_cast<std::uint8_t>(policy.fewest_bits(site))));
+      }
+      if (policy.varies(site) && policy.by_degree() && scales != nullptr) {
+        halo.exchange->tell_bits(bits_by_degree(plan, shard.shard(), policy.fewest_bits(site)));
       }
       most_packed = std::max(most_packed, sent);
       expanded = std::max(expanded, received);
@@ -297,7 +302,7 @@ void StaleHalo::set_sent(std::span<const std::int64_t> sent) {
 
 bool StaleHalo::sent_fits(std::span<const std::int64_t> sent, std::int64_t epochs) const {
   for (const SiteHalo& h : site_halos_) {
-    const auto most = static_cast<std::int64_t>(policy_.most_row_bytes(h.exchange->site()));
+    const auto most = static_cast<std::int64_t>(policy_.most_row_bytes_of_run(h.exchange->site()));
     const std::size_t counts = h.exchange->sent().size();
     if (sent[0] != epochs) return false;
     for (const std::int64_t bytes : sent.subspan(1, counts - 1)) {

@@ -10,6 +10,8 @@
 
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
+#include "layers/compose.hpp"
+#include "staleness/exchange_policy.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/checkpoint/trainer_state.hpp"
 #include "train/exchange_advice.hpp"
@@ -67,6 +69,10 @@ RankRun::RankRun(const RunPlan& plan, RankData data, Communicator& comm,
         spell_options("--guard has no effect: what the loss would be without inputs is unknown "
                       "for several labels a node, and for regression with --init-from"));
   }
+  if (bits_follow_trend(options_.exchange.bits_policy) && comm.size() > 1 &&
+      exchanges_rows(options_)) {
+    state_.trend.emplace(plan.exchange(), fewest_bits(options_.model));
+  }
   if (log && comm.size() > 1) {
     log_exchange_advice(options_, trainer_.halo(), trainer_.model().sites(), log);
   }
@@ -116,13 +122,16 @@ std::string RankRun::run_epochs() {
   while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
     const std::optional<GuardAction> action = guard_ ? guard_->act(state_.epochs) : std::nullopt;
     if (action) state_.best.forgive();
+    const std::optional<TrendAction> trend = follow_trend();
     std::optional<Verification> verified = verify_if_due();
     EpochEnd end = trainer_.run_epoch(state_.epochs, [this] { return take_requests(); });
     EpochReport& report = end.report;
     report.verification = std::move(verified);
     ++state_.epochs;
     report.guard = action;
+    report.trend = trend;
     if (guard_) guard_->watch(report);
+    if (state_.trend) state_.trend->watch(report.loss);
     if (end.records) undisturbed([this] { trainer_.device().record(); });
     const bool last = state_.epochs == options_.epochs;
     // A stopped run that can be resumed must not lack the scores of its last epoch.
@@ -156,6 +165,14 @@ std::string RankRun::run_epochs() {
     if (stops) return "interrupted";
   }
   return state_.best.exhausted() ? "early_stopping" : "completed";
+}
+
+std::optional<TrendAction> RankRun::follow_trend() {
+  if (!state_.trend) return std::nullopt;
+  const std::optional<ExchangeOptions> next = state_.trend->act(state_.epochs);
+  if (!next) return std::nullopt;
+  trainer_.set_exchange(*next);
+  return TrendAction{next->bits_forward, next->bits_backward, next->staleness};
 }
 
 void RankRun::collect(TrainResult& result) {

@@ -64,6 +64,8 @@ class RankRun {
   /// Calls `work`, which may wait for all that devices do, while no rank has a message in flight.
   /// Collective.
   void undisturbed(FunctionRef<void()> work);
+  /// Changes the exchanges of the next epoch if bits follow the trend of the loss. Collective.
+  std::optional<TrendAction> follow_trend();
   /// Every N-th epoch, what its exchanges will do to its step. Collective.
   std::optional<Verification> verify_if_due();
   /// Scores the weights after the last epoch, whose report this is, and keeps the best ones.

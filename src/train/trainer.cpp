@@ -154,6 +154,7 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
 }
 
 void Trainer::make_halo(const ExchangeOptions& exchange) {
+  exchange_ = exchange;
   const HostValues<const float> forward(train_->op().sum_scales(Direction::forward), device()),
       backward(train_->op().sum_scales(Direction::backward), device());
   const SumScales scales{forward.view(), backward.view()};
@@ -164,8 +165,8 @@ void Trainer::make_halo(const ExchangeOptions& exchange) {
 
 void Trainer::make_verifier() {
   if (plan_.options().verify_every == 0 || comm_.size() == 1) return;
-  verifier_.emplace(plan_, comm_, train_->placed(), model_->parameters(), model_->sites(), *halo_,
-                    account_);
+  verifier_.emplace(plan_, exchange_, comm_, train_->placed(), model_->parameters(),
+                    model_->sites(), *halo_, account_);
 }
 
 void Trainer::set_exchange(const ExchangeOptions& exchange) {
@@ -175,7 +176,6 @@ void Trainer::set_exchange(const ExchangeOptions& exchange) {
   halo_.reset();  // Its memory is free before the new one's is needed.
   make_halo(exchange);
   halo_->set_sent(sent);
-  make_verifier();
 }
 
 MemoryNeeds Trainer::memory_to_come() {
@@ -183,10 +183,9 @@ MemoryNeeds Trainer::memory_to_come() {
   if (plan_.options().eval_every > 0) {
     needs[MemoryUse::evaluation] = evaluated().exact_halo().block_bytes(model_->sites());
   }
-  if (guards(plan_.options(), plan_.facts().task)) {
-    add_guard(model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
-              {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed}, needs);
-  }
+  add_later_exchanges(model_->sites(), model_->parameters(), plan_.options(), plan_.exchange(),
+                      guards(plan_.options(), plan_.facts().task),
+                      {1, train_->op().halo_rows(), plan_.blocks(), plan_.facts().directed}, needs);
   return needs;
 }
 
@@ -236,6 +235,7 @@ PassContext Trainer::pass_context(Halo& halo, PhaseClock& times, Clock clock) {
 
 Verification Trainer::verify(int epoch) {
   PhaseClock unused;
+  if (!verifier_) make_verifier();  // The exchange has changed.
   return verifier_->verify({epoch}, [&](Halo& halo) {
     const PassContext pass = pass_context(halo, unused, {epoch});
     const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());

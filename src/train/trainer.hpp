@@ -81,7 +81,8 @@ class Trainer {
   /// Whether this rank asks its device for CUDA graphs of the work that epochs repeat.
   bool takes_cuda_graphs() const;
 
-  /// The most bytes that this rank allocates while it evaluates, and as its guard.
+  /// The most bytes that this rank allocates while it evaluates, as its guard and for later
+  /// exchanges.
   MemoryNeeds memory_to_come();
   /// Counts the memory that kernels read: of the device, or of the host if that computes.
   MemoryAccount& memory() { return *account_; }
@@ -119,7 +120,8 @@ class Trainer {
   std::unique_ptr<Network> model_;
   std::optional<TrainingLoss> training_loss_;
   PhaseClock times_;
-  PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.
+  PhaseClock asking_;         ///< Time to ask a device for work. It is not reported.
+  ExchangeOptions exchange_;  ///< Of `halo_`.
   std::unique_ptr<StaleHalo> halo_;
   std::optional<Verifier> verifier_;
   std::optional<WeightUpdate> update_;

@@ -43,24 +43,22 @@ std::int64_t bytes_sent(const StaleHalo& halo) {
 
 }  // namespace
 
-Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
-                   const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
-                   MemoryAccount* account)
+Verifier::Verifier(const RunPlan& plan, const ExchangeOptions& exchange, Communicator& comm,
+                   const PlacedShard& shard, const Parameters& parameters,
+                   std::span<const Site> sites, StaleHalo& trained, MemoryAccount* account)
     : comm_(comm),
       parameters_(parameters),
       sites_(sites.begin(), sites.end()),
       trained_(trained),
-      exact_(comm, shard,
-             ExchangePolicy(exact_exchange(plan.exchange()), plan.options().epochs, sites), sites,
-             plan.blocks(), plan.options().seed, unused_, account),
+      exact_(comm, shard, ExchangePolicy(exact_exchange(exchange), plan.options().epochs, sites),
+             sites, plan.blocks(), plan.options().seed, unused_, account),
       outcome_bytes_(MemoryUse::evaluation, account),
       sum_(comm, Channel::evaluation, account) {
   outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
-  coded_.emplace(
-      comm, shard,
-      ExchangePolicy(synchronous_exchange(plan.exchange()), plan.options().epochs, sites), sites,
-      plan.blocks(), plan.options().seed, unused_, account);
+  coded_.emplace(comm, shard,
+                 ExchangePolicy(synchronous_exchange(exchange), plan.options().epochs, sites),
+                 sites, plan.blocks(), plan.options().seed, unused_, account);
 }
 
 std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,

@@ -22,11 +22,11 @@ namespace heliograph {
 /// one. The host must compute. Only the rank's own thread may use it.
 class Verifier {
  public:
-  /// `trained`: the halo of training; the other halos are like it. The references must outlive the
-  /// object.
-  Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
-           const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
-           MemoryAccount* account);
+  /// `trained`: the halo of training, which has this exchange; the other halos are like it. The
+  /// references but `exchange` must outlive the object.
+  Verifier(const RunPlan& plan, const ExchangeOptions& exchange, Communicator& comm,
+           const PlacedShard& shard, const Parameters& parameters, std::span<const Site> sites,
+           StaleHalo& trained, MemoryAccount* account);
 
   /// What all ranks' objects count of their outcomes. `nodes`: of the training graph.
   static std::int64_t outcome_bytes(const Parameters& parameters, std::int64_t nodes,

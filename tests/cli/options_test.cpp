@@ -71,7 +71,7 @@ TEST(OptionsJson, EveryOptionSurvivesTheWayThroughJson) {
     "metric": "ap", "eval-every": 3, "verify": 2, "guard": true, "eval-chunk-mib": 8, "memory-limit-mib": 9, "parts": 6,
     "partitioner": "file:a b/c.part.6", "objective": "volume", "partition-seed": 11,
     "balance-train": true, "node-order": "random",
-    "exchange": "cover", "kept-columns": true, "bits": "auto:1.5", "bits-forward": 2, "bits-backward": 16, "gradient-bits": 8, "staleness": 3, "stale-sites": "layers.1.backward", "sync-every": 10, "warmup-epochs": 5,
+    "exchange": "cover", "kept-columns": true, "bits": "auto:1.5", "bits-forward": 2, "bits-backward": 16, "bits-policy": "degree-trend", "gradient-bits": 8, "staleness": 3, "stale-sites": "layers.1.backward", "sync-every": 10, "warmup-epochs": 5,
     "transport": "mpi", "device": "cuda", "cuda-graphs": "off", "threads-per-rank": 2, "pin": "on", "link-gbps": 0.125,
     "link-latency-us": 50.5, "row-blocks": 3, "timeout": 7.5, "checkpoint-every": 12, "on-save-failure": "stop",
     "silence-loading": 11.5, "silence-training": 2.5, "silence-saving": 33.0,
@@ -249,6 +249,24 @@ TEST(Validate, RefusesEachValueByName) {
       {"bits auto is not built for models with attention",
        [](auto& o) {
          o.exchange.auto_bits = "auto", o.model.kind = ModelKind::gat;
+         o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       }},
+      {"bits-policy needs bits 1, 2, 4 or 8",
+       [](auto& o) { o.exchange.bits_policy = BitsPolicy::trend; }},
+      {"bits-policy degree is not built for models with attention",
+       [](auto& o) {
+         o.exchange.bits_policy = BitsPolicy::degree, o.model.kind = ModelKind::gat;
+         o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       }},
+      {"bits-policy degree needs exchange boundary",
+       [](auto& o) {
+         o.exchange.bits_policy = BitsPolicy::degree_trend;
+         o.exchange.rows = ExchangedRows::cover;
+         o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+       }},
+      {"guard cannot be combined with bits-policy",
+       [](auto& o) {
+         o.exchange.bits_policy = BitsPolicy::trend, o.guard = true;
          o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
        }},
       {"gradient-bits", [](auto& o) { o.exchange.gradient_bits = Bits::two; }},

@@ -73,6 +73,20 @@ TEST_F(Train, SaysWhichExchangeMovesTheGradients) {
               HasSubstr("every halo row was exact"));
 }
 
+TEST_F(Train, SaysWhatTheBitsPolicyHasComeTo) {
+  const auto outcome = run_command(
+      train_arguments(data_, 30,
+                      {"--bits", "1", "--bits-policy", "trend", "--staleness", "1", "--dropout",
+                       "0", "--lr", "0.001", "--partitioner", "random", "--out", path("run")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto changes = read_json(folder_ / "run" / "run.json").at("result").at("trend");
+  ASSERT_FALSE(changes.empty());
+  const auto& last = changes.back();
+  EXPECT_THAT(outcome.out, ContainsRegex("bits policy +" + last.at("bits_forward").dump() +
+                                         " bits? and staleness " + last.at("staleness").dump() +
+                                         " since epoch " + last.at("epoch").dump() + "\n"));
+}
+
 TEST_F(Train, ReportsRowsGradientsAndBothTogether) {
   const auto outcome = run_command(train_arguments(
       data_, 2, {"--bits", "1", "--partitioner", "random", "--summary", path("s.json")}));

@@ -39,6 +39,9 @@ TEST_F(TrainWarnings, NameFlagsWithoutEffect) {
       warnings({"--parts", "1", "--bits", "1", "--staleness", "2"}),
       "warning: --bits and --staleness have no effect with --parts 1: nothing is exchanged\n");
   EXPECT_EQ(warnings({"--parts", "1", "--bits", "32", "--staleness", "0"}), "");
+  EXPECT_EQ(warnings({"--parts", "1", "--bits-policy", "degree", "--bits", "2"}),
+            "warning: --bits and --bits-policy have no effect with --parts 1: nothing is "
+            "exchanged\n");
   EXPECT_EQ(warnings({"--sync-every", "3"}),
             "warning: --sync-every has no effect with --staleness 0\n");
   EXPECT_EQ(warnings({"--stale-sites", "all"}),

@@ -35,6 +35,7 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
                                 MemoryAccount* account) {
   packed_ = &packed;
   account_ = account;
+  most_bits_ = format.bits;
   std::vector<std::int64_t> mine, sent, starts{0};
   for (std::int32_t row = 0; row < plan_.inner_rows; ++row) mine.push_back(node_of(row));
   for (const SendSchedule::Message& message : schedule_.messages()) {
@@ -73,7 +74,7 @@ void HaloExchange::set_bits(std::vector<std::uint8_t> bits) {
 }
 
 void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
-  // 1, 2 and 4 bits as 0, 1 and 2.
+  // 1, 2, 4 and 8 bits as 0, 1, 2 and 3.
   const auto packed_size = [](std::size_t rows) { return (rows + 3) / 4; };
   std::vector<std::vector<std::uint8_t>> out, in;
   std::vector<SendMessage> sends;
@@ -82,7 +83,8 @@ void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
     std::vector<std::uint8_t>& told = out.emplace_back(packed_size(peer.sent.size()));
     for (std::size_t i = 0; i < peer.sent.size(); ++i) {
       const std::uint8_t bits = inner[static_cast<std::size_t>(peer.sent[i])];
-      told[i / 4] = static_cast<std::uint8_t>(told[i / 4] | bits / 2 << (i % 4 * 2));
+      told[i / 4] =
+          static_cast<std::uint8_t>(told[i / 4] | ColumnMasks::mask_index(bits) << (i % 4 * 2));
     }
     const auto sent = std::as_bytes(std::span(told));
     if (!sent.empty()) sends.push_back({peer.rank, sent.data(), sent.size()});
@@ -94,12 +96,12 @@ void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
   for (std::size_t p = 0; p < in.size(); ++p) {
     const HaloPlan::Peer& peer = plan_.peers[p];
     for (std::int32_t i = 0; i < peer.halo_end - peer.halo_begin; ++i) {
-      const int told = in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3;
-      if (told > 2) {
+      const int told = 1 << (in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3);
+      if (told > most_bits_) {
         throw_error(ErrorCode::peer_lost, "{}: rank {} has told bits that no row may have",
                     site_.name, peer.rank);
       }
-      inner.push_back(static_cast<std::uint8_t>(1 << told));
+      inner.push_back(static_cast<std::uint8_t>(told));
     }
   }
   set_bits(std::move(inner));

@@ -47,8 +47,8 @@ class HaloExchange {
   const std::vector<std::uint8_t>& bits() const { return bits_; }
   /// Gives rows these bits, in the layout of keep_columns' format, from the next `draw_columns` on.
   void set_bits(std::vector<std::uint8_t> bits);
-  /// Sets the bits of inner rows, 1, 2 or 4 each, and of the halo rows of which the peers tell it,
-  /// in 2 bits a row on the channel of moments. Collective. Throws Error: peer_lost.
+  /// Sets the bits of inner rows, 1, 2, 4 or 8 each, and of the halo rows of which the peers tell
+  /// it, in 2 bits a row on the channel of moments. Collective. Throws Error: peer_lost.
   void tell_bits(std::vector<std::uint8_t> inner);
   /// The range of each inner row that the open exchange has encoded, with all rows offered; 0 for
   /// the others.
@@ -151,6 +151,7 @@ class HaloExchange {
   std::uint64_t seed_;
   std::vector<RecvMessage> receives_;
   std::vector<std::int64_t> sent_;
+  int most_bits_ = 0;  ///< Those of keep_columns' format.
   std::vector<std::uint8_t> bits_;
   Buffer placed_bits_;  ///< Those of inner rows, on the device.
   MemoryAccount* account_ = nullptr;

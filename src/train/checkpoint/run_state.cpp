@@ -71,6 +71,7 @@ EpochReport from_stored(const StoredReport& s) {
           static_cast<int>(s.lag),
           s.lr,
           {},
+          {},
           {}};
 }
 

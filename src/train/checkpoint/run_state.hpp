@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.hpp"
 #include "heliograph/model.hpp"
 #include "heliograph/train.hpp"
+#include "staleness/bit_trend.hpp"
 #include "train/checkpoint/state_file.hpp"
 #include "train/guard_state.hpp"
 #include "train/metrics/best_epoch.hpp"
@@ -51,6 +53,7 @@ struct RunState {
   Model best_model;  ///< Of the best epoch, equal on every rank; no tensors before there is one.
   EvaluationBytes evaluation_bytes;
   GuardState guard;
+  std::optional<BitTrend> trend;     ///< If bits follow it; a function of the losses of `reports`.
   std::vector<EpochReport> reports;  ///< Rank 0: one for each epoch that has run.
 };
 

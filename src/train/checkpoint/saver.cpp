@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -189,6 +190,19 @@ void restore_guard(const StateFile& run, Trainer& trainer, const GuardState& gua
   if (guard.raised > 0) trainer.set_exchange(exchanges[static_cast<std::size_t>(guard.raised)]);
 }
 
+/// Gives the trainer the exchange that the losses of the run have led to.
+void follow_trend(Trainer& trainer, RunState& state) {
+  std::optional<ExchangeOptions> last;
+  for (EpochReport& report : state.reports) {
+    if (std::optional<ExchangeOptions> next = state.trend->act(report.epoch)) {
+      report.trend = TrendAction{next->bits_forward, next->bits_backward, next->staleness};
+      last = std::move(next);
+    }
+    state.trend->watch(report.loss);
+  }
+  if (last) trainer.set_exchange(*last);
+}
+
 }  // namespace
 
 void restore_run(const CheckpointManifest& manifest, const fs::path& path, const Communicator& comm,
@@ -207,6 +221,7 @@ void restore_run(const CheckpointManifest& manifest, const fs::path& path, const
     require_tensors(state.best_model, best.string(), trainer);
   }
   if (state.guard.kept) restore_guard(run, trainer, state.guard);
+  if (state.trend) follow_trend(trainer, state);
   const std::string mine = rank_file(comm.rank());
   read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -229,9 +230,9 @@ void read_rank(const StateFile& file, const Communicator& comm, Trainer& trainer
   halo.set_sent(sent);
   for (StaleHalo::SiteBits& of : halo.bits()) {
     file.read(bits_section(of.site), std::span<std::uint8_t>(of.bits));
-    const int fewest = halo.policy().fewest_bits(of.site);
-    if (!std::ranges::all_of(of.bits, [&](int bits) {
-          return bits >= fewest && (bits == 1 || bits == 2 || bits == kMostChosenBits);
+    const int fewest = halo.policy().fewest_bits(of.site), most = halo.policy().most_bits();
+    if (!std::ranges::all_of(of.bits, [&](std::uint8_t bits) {
+          return bits >= fewest && bits <= most && std::has_single_bit(bits);
         })) {
       file.refuse(bits_section(of.site), "holds bits that no row may have");
     }

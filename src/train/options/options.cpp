@@ -18,6 +18,7 @@
 #include "heliograph/error.hpp"
 #include "layers/compose.hpp"
 #include "staleness/bit_budget.hpp"
+#include "staleness/exchange_policy.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
@@ -167,6 +168,17 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
     require_together(std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::four,
                      "--bits auto, which may come from a config, gives rows 4 bits at most, so "
                      "--bits-forward and --bits-backward, the fewest, must be 1, 2 or 4");
+  }
+  const bool by_degree = bits_follow_degree(exchange.bits_policy);
+  if (exchange.bits_policy != BitsPolicy::uniform) {
+    require_together(exchange.auto_bits.empty() &&
+                         std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::eight,
+                     "--bits-policy needs --bits 1, 2, 4 or 8, with which it begins");
+    require_together(!by_degree || !attends(model),
+                     "--bits-policy degree is not built for models with attention, whose rows all "
+                     "have --bits-forward and --bits-backward");
+    require_together(!by_degree || exchange.rows == ExchangedRows::boundary,
+                     "--bits-policy degree needs --exchange boundary: partial sums are of no node");
   }
   const Bits fewest = fewest_bits(model);
   for (const auto& [name, bits] : {std::pair{"bits-forward", exchange.bits_forward},
@@ -346,6 +358,11 @@ void validate(const TrainOptions& options, const GivenOption& given) {
                    "--verify needs --device cpu");
   require_together(!options.guard || options.transport.device == DeviceKind::cpu,
                    "--guard needs --device cpu");
+  const bool uniform = options.exchange.bits_policy == BitsPolicy::uniform;
+  require_together(uniform || options.transport.device == DeviceKind::cpu,
+                   "--bits-policy needs --device cpu");
+  require_together(uniform || !options.guard,
+                   "--guard cannot be combined with --bits-policy: both change the bits of rows");
   require_at_least(0, "patience", options.patience);
   require_together(options.patience == 0 || options.eval_every > 0,
                    "--patience needs evaluations, and --eval-every 0 makes none");

@@ -55,6 +55,12 @@ inline constexpr EnumName<ExchangedRows> enum_names<ExchangedRows>[] {
   }
 };
 template <>
+inline constexpr EnumName<BitsPolicy> enum_names<BitsPolicy>[] {
+  {"uniform", BitsPolicy::uniform}, {"degree", BitsPolicy::degree}, {"trend", BitsPolicy::trend}, {
+    "degree-trend", BitsPolicy::degree_trend
+  }
+};
+template <>
 inline constexpr EnumName<Schedule> enum_names<Schedule>[] {
   {"constant", Schedule::constant}, {"cosine", Schedule::cosine}, { "step", Schedule::step }
 };

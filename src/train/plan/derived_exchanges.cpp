@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "staleness/exchange_policy.hpp"
 #include "train/options/given.hpp"
 #include "train/training_loss.hpp"
 
@@ -27,7 +28,15 @@ ExchangeOptions exact_exchange(ExchangeOptions exchange) {
   exchange.bits_forward = exchange.bits_backward = Bits::fp32;
   exchange.kept_columns = false;
   exchange.auto_bits.clear();
+  exchange.bits_policy = BitsPolicy::uniform;
   return synchronous_exchange(std::move(exchange));
+}
+
+ExchangeOptions largest_exchange(ExchangeOptions exchange) {
+  if (bits_follow_trend(exchange.bits_policy)) {
+    exchange.bits_forward = exchange.bits_backward = static_cast<Bits>(kMostPolicyBits);
+  }
+  return exchange;
 }
 
 std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {

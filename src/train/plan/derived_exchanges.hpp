@@ -11,6 +11,10 @@ namespace heliograph {
 ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
 ExchangeOptions exact_exchange(ExchangeOptions exchange);
 
+/// Of the exchanges that a run may have one after the other by its BitsPolicy, beginning with this,
+/// the one that takes the most memory.
+ExchangeOptions largest_exchange(ExchangeOptions exchange);
+
 /// The exchanges that a guarded run may have one after the other, beginning with its own: each is
 /// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count
 /// as rows of 2, and stop choosing.

@@ -310,30 +310,33 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                                          passes.blocks, dataset.graph.directed);
   };
   add_halos(options.exchange);
-  if (guarded) {
-    add_guard(model.sites(), model.parameters(), options, options.exchange,
-              {parts, halo, passes.blocks, dataset.graph.directed}, needs);
-  }
+  add_later_exchanges(model.sites(), model.parameters(), options, options.exchange, guarded,
+                      {parts, halo, passes.blocks, dataset.graph.directed}, needs);
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
-    if (options.exchange.staleness > 0) add_halos(synchronous_exchange(options.exchange));
+    if (options.exchange.staleness > 0) {
+      add_halos(synchronous_exchange(largest_exchange(options.exchange)));
+    }
     needs[MemoryUse::evaluation] +=
         Verifier::outcome_bytes(model.parameters(), rows, dataset.labels.classes, parts);
   }
   return needs;
 }
 
-void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
-               const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
-               MemoryNeeds& needs) {
+void add_later_exchanges(const std::vector<Site>& sites, const Parameters& parameters,
+                         const TrainOptions& options, const ExchangeOptions& exchange, bool guarded,
+                         const Halos& halos, MemoryNeeds& needs) {
   const auto bytes = [&](const ExchangeOptions& of) {
     return halo_bytes(sites, of, options.epochs, halos.rows, halos.blocks, halos.directed);
   };
-  std::int64_t most = 0;
-  for (const ExchangeOptions& raised : raised_exchanges(exchange)) {
-    most = std::max(most, bytes(raised));
+  std::int64_t most = bytes(largest_exchange(exchange));
+  if (guarded) {
+    for (const ExchangeOptions& raised : raised_exchanges(exchange)) {
+      most = std::max(most, bytes(raised));
+    }
   }
   needs[MemoryUse::halo] += most - bytes(exchange);
+  if (!guarded) return;
   // Ranks share the moments unless gradients are summed as integers.
   const int shares = exchange.gradient_bits == Bits::fp32 ? options.partition.parts : 1;
   needs[MemoryUse::weights] += capped_product(

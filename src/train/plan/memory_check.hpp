@@ -69,11 +69,11 @@ struct Halos {
   std::int64_t blocks = 1;  ///< Of rows, in a pass.
   bool directed = false;    ///< The rows of backward exchanges are others, and count as none.
 };
-/// Adds what a guarded run may come to hold beside the halos of `exchange`: the halos of a raised
-/// exchange, which take their place, and kept weights.
-void add_guard(const std::vector<Site>& sites, const Parameters& parameters,
-               const TrainOptions& options, const ExchangeOptions& exchange, const Halos& halos,
-               MemoryNeeds& needs);
+/// Adds what a run may come to hold beside the halos of `exchange`: those of an exchange that takes
+/// its place, by BitsPolicy::trend or a guard, and the weights that a guard keeps.
+void add_later_exchanges(const std::vector<Site>& sites, const Parameters& parameters,
+                         const TrainOptions& options, const ExchangeOptions& exchange, bool guarded,
+                         const Halos& halos, MemoryNeeds& needs);
 
 /// The least memory that the host must hold at one time, without the data set, if ranks are threads
 /// that compute on devices. It holds the structure throughout, and at different times the input

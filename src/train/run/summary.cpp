@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "staleness/exchange_policy.hpp"
 #include "train/options/parse.hpp"
 #include "train/options/values.hpp"
 #include "train/run/verification_summary.hpp"
@@ -56,14 +57,22 @@ ordered_json guard_to_json(const GuardAction& action) {
           {"bits_backward", bit_count(action.bits_backward)}};
 }
 
-/// What the guard did in a run, with the epoch before which it did so.
-ordered_json guard_to_json(std::span<const EpochReport> epochs) {
+ordered_json trend_to_json(const TrendAction& action) {
+  return {{"bits_forward", bit_count(action.bits_forward)},
+          {"bits_backward", bit_count(action.bits_backward)},
+          {"staleness", action.staleness}};
+}
+
+/// What was done in a run, with the epoch before which it was done. `action` may be empty.
+template <class Action, class ToJson>
+ordered_json actions_to_json(std::span<const EpochReport> epochs,
+                             std::optional<Action> EpochReport::*action, ToJson to_json) {
   ordered_json actions = ordered_json::array();
   for (const EpochReport& report : epochs) {
-    if (!report.guard) continue;
-    ordered_json action{{"epoch", report.epoch}};
-    action.update(guard_to_json(*report.guard));
-    actions.push_back(std::move(action));
+    if (!(report.*action)) continue;
+    ordered_json object{{"epoch", report.epoch}};
+    object.update(to_json(*(report.*action)));
+    actions.push_back(std::move(object));
   }
   return actions;
 }
@@ -107,6 +116,7 @@ ordered_json epoch_to_json(const EpochReport& report) {
                       {"lr", shortest_decimal(static_cast<float>(report.lr))}};
   if (report.verification) object["verification"] = verification_to_json(*report.verification);
   if (report.guard) object["guard"] = guard_to_json(*report.guard);
+  if (report.trend) object["trend"] = trend_to_json(*report.trend);
   return object;
 }
 
@@ -155,9 +165,9 @@ ordered_json late_sites(const TrainResult& result) {
   return names;
 }
 
-/// The mean bits of each site's rows, if they are chosen by row.
+/// The mean bits of each site's rows, if these have bits of their own.
 ordered_json row_bits(const TrainResult& result, const ExchangeOptions& exchange) {
-  if (exchange.auto_bits.empty()) return nullptr;
+  if (exchange.auto_bits.empty() && !bits_follow_degree(exchange.bits_policy)) return nullptr;
   ordered_json bits = ordered_json::object();
   for (const ExchangeSite& site : result.sites) {
     if (site.bits > 0) bits[site.name] = site.bits;
@@ -186,7 +196,8 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
   const std::int64_t link_bytes = busiest_link_bytes(result, options.partition.parts);
   const double gbps = options.transport.link_gbps;
   const std::string& chosen = options.exchange.auto_bits;
-  const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward;
+  const bool same_bits = options.exchange.bits_forward == options.exchange.bits_backward &&
+                         options.exchange.bits_policy == BitsPolicy::uniform;
   return {{"metric", choice_name(result.metric)},
           {"test_metric", evaluated ? ordered_json(result.test_metric) : ordered_json()},
           {"val_metric", evaluated ? ordered_json(result.val_metric) : ordered_json()},
@@ -225,7 +236,8 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
           {"seed", options.seed},
           {"parameters", result.parameters},
           {"verification", mean_verification_to_json(mean_verification(result.epochs))},
-          {"guard", guard_to_json(result.epochs)},
+          {"guard", actions_to_json(result.epochs, &EpochReport::guard, guard_to_json)},
+          {"trend", actions_to_json(result.epochs, &EpochReport::trend, trend_to_json)},
           {"covers", result.covers ? covers_to_json(*result.covers) : ordered_json()},
           {"kept_columns", result.kept_columns},
           {"partition", partition_to_json(result.partition)},
