@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,10 @@ struct VerifiedError {
 
 /// The error that exchanges as trained make in a step.
 struct VerifiedPart {
-  std::string site;               ///< The exchange (ExchangeSite); empty for all together.
+  std::string site;  ///< The exchange (ExchangeSite); empty for all together.
+  /// Of the sums over neighbours that the exchange is for; none for all together and for attention,
+  /// which weighs neighbours by their rows. Empty if it comes from a checkpoint that lacks it.
+  std::optional<VerifiedError> aggregate;
   VerifiedError logits;           ///< Of the logits of all nodes of the training graph.
   VerifiedError gradient;         ///< Of all weight gradients together, before they are clipped.
   std::vector<double> gradients;  ///< VerifiedError::relative by parameter.

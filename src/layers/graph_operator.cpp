@@ -123,6 +123,7 @@ void GraphOperator::begin_sum(const PassContext& pass, const Site& site, ConstMa
   }
   if (pass.kernels.reproducible())
     add_received(pass, site, {0, out.rows}, out, scratch.accumulator);
+  if (pass.recorded != nullptr) pass.recorded->begin(site, out);
   overlap();
 }
 
@@ -133,13 +134,16 @@ void GraphOperator::add_halo(const PassContext& pass, const Site& site, MatrixVi
 
 void GraphOperator::add_received(const PassContext& pass, const Site& site, RowRange rows,
                                  MatrixView out, AccumulatorView accumulator) const {
-  add_entries(pass, site, halo(site.direction), rows, out, accumulator);
+  const MatrixView recorded = pass.recorded != nullptr ? pass.recorded->of(site) : MatrixView{};
+  add_entries(pass, site, halo(site.direction), rows, out, accumulator, recorded);
   if (site.sums == nullptr) return;
-  add_entries(pass, *site.sums, shard_.sums_received(site.direction), rows, out, accumulator);
+  add_entries(pass, *site.sums, shard_.sums_received(site.direction), rows, out, accumulator,
+              recorded);
 }
 
 void GraphOperator::add_entries(const PassContext& pass, const Site& site, CsrView entries,
-                                RowRange rows, MatrixView out, AccumulatorView accumulator) const {
+                                RowRange rows, MatrixView out, AccumulatorView accumulator,
+                                MatrixView recorded) const {
   const std::optional<PackedRows> received = pass.halo.received(site);
   // Gather blocks order the entries of all rows.
   const bool by_row = received && (entries.blocks == nullptr || received->format.bits < 32);
@@ -157,6 +161,8 @@ void GraphOperator::add_entries(const PassContext& pass, const Site& site, CsrVi
     if (packed.rows == 0) return;
     const PhaseTimer timer(pass.times.aggregate);
     pass.kernels.aggregate_halo(entries, packed, scale, out.row_range(rows), accumulator);
+    if (recorded.rows == 0) return;
+    pass.kernels.aggregate_halo(entries, packed, scale, recorded.row_range(rows), {});
   };
   if (received) {
     add(*received);

@@ -8,6 +8,7 @@
 #include "core/phase_clock.hpp"
 #include "core/rank_sum.hpp"
 #include "graph/placed_shard.hpp"
+#include "layers/recorded_sums.hpp"
 
 namespace heliograph {
 
@@ -42,6 +43,7 @@ struct PassContext {
   std::uint64_t seed = 0;
   RankSum* rank_sum =
       nullptr;  ///< For sums over the rows of all ranks; null in inference and on a single rank.
+  RecordedSums* recorded = nullptr;  ///< If given, keeps the sums over neighbours.
 };
 
 /// Scratch of an aggregation, each matrix with as many rows and columns as the sums. Either may be
@@ -108,9 +110,10 @@ class GraphOperator {
   /// all rows, where it is not at hand row by row.
   void add_received(const PassContext& pass, const Site& site, RowRange rows, MatrixView out,
                     AccumulatorView accumulator) const;
-  /// Likewise for one of the two sites, whose rows have these entries.
+  /// Likewise for one of the two sites, whose rows have these entries. If `recorded` has rows, it
+  /// gets the same.
   void add_entries(const PassContext& pass, const Site& site, CsrView entries, RowRange rows,
-                   MatrixView out, AccumulatorView accumulator) const;
+                   MatrixView out, AccumulatorView accumulator, MatrixView recorded) const;
   double degree(std::size_t row) const;
   float scale(DegreeScale scale, std::size_t row) const;
 

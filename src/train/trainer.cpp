@@ -236,8 +236,9 @@ PassContext Trainer::pass_context(Halo& halo, PhaseClock& times, Clock clock) {
 Verification Trainer::verify(int epoch) {
   PhaseClock unused;
   if (!verifier_) make_verifier();  // The exchange has changed.
-  return verifier_->verify({epoch}, [&](Halo& halo) {
-    const PassContext pass = pass_context(halo, unused, {epoch});
+  return verifier_->verify({epoch}, [&](Halo& halo, RecordedSums* recorded) {
+    PassContext pass = pass_context(halo, unused, {epoch});
+    pass.recorded = recorded;
     const ConstMatrixView logits = model_->forward(pass, train_->op(), train_->input());
     std::vector<float> values = values_of(logits);
     training_loss_->loss_and_gradient(logits, model_->logit_gradient());

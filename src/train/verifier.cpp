@@ -7,14 +7,21 @@
 #include <utility>
 
 #include "comm/collectives.hpp"
+#include "layers/compose.hpp"
 #include "staleness/mixed_halo.hpp"
 #include "train/plan/derived_exchanges.hpp"
 
 namespace heliograph {
 namespace {
 
+std::int64_t bytes_sent(const StaleHalo& halo) {
+  return halo.bytes_sent(Direction::forward) + halo.bytes_sent(Direction::backward);
+}
+
+}  // namespace
+
 /// Inner products of exact values g, moved ones m and their distance d = m - g.
-struct Products {
+struct Verifier::Products {
   double gg = 0, gm = 0, mm = 0, dd = 0;
 
   void add(double g, double m) {
@@ -37,34 +44,37 @@ struct Products {
   }
 };
 
-std::int64_t bytes_sent(const StaleHalo& halo) {
-  return halo.bytes_sent(Direction::forward) + halo.bytes_sent(Direction::backward);
-}
-
-}  // namespace
-
 Verifier::Verifier(const RunPlan& plan, const ExchangeOptions& exchange, Communicator& comm,
                    const PlacedShard& shard, const Parameters& parameters,
                    std::span<const Site> sites, StaleHalo& trained, MemoryAccount* account)
     : comm_(comm),
       parameters_(parameters),
       sites_(sites.begin(), sites.end()),
+      attends_(attends(plan.options().model)),
       trained_(trained),
       exact_(comm, shard, ExchangePolicy(exact_exchange(exchange), plan.options().epochs, sites),
              sites, plan.blocks(), plan.options().seed, unused_, account),
       outcome_bytes_(MemoryUse::evaluation, account),
       sum_(comm, Channel::evaluation, account) {
-  outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
+  outcome_bytes_.set(outcome_bytes(parameters, attends_ ? std::span<const Site>() : sites,
+                                   shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
   coded_.emplace(comm, shard,
                  ExchangePolicy(synchronous_exchange(exchange), plan.options().epochs, sites),
                  sites, plan.blocks(), plan.options().seed, unused_, account);
 }
 
-std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,
-                                     std::int64_t classes, int ranks) {
+std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::span<const Site> sites,
+                                     std::int64_t nodes, std::int64_t classes, int ranks) {
+  // Sums of all sites in the exact step and of one in another.
+  std::int64_t sums = 0, widest = 0;
+  for (const Site& site : sites) {
+    if (site.partial_sums) continue;
+    sums += padded_stride(site.cols);
+    widest = std::max(widest, padded_stride(site.cols));
+  }
   // Each rank has two outcomes.
-  return 16 * ranks * parameters.flat_size() + 8 * nodes * classes;
+  return 16 * ranks * parameters.flat_size() + nodes * (8 * classes + 4 * (sums + widest));
 }
 
 Verification Verifier::verify(Clock clock, MakeStep make_step) {
@@ -87,7 +97,8 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   Verification result;
   result.epoch = static_cast<int>(clock.epoch);
   for (int i = 0; i < parameters_.count(); ++i) result.parameters.push_back(parameters_.name(i));
-  const Outcome exact = run(exact_, make_step);
+  RecordedSums exact_sums(sites_.size());
+  const Outcome exact = run(exact_, &exact_sums, make_step);
   const ExchangePolicy& policy = trained_.policy();
   for (const Site& site : sites_) {
     if (site.partial_sums) continue;
@@ -102,8 +113,10 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
         const bool pair = sent.keeps_sent && sent.layer == site.layer;
         if (pair && late && &halo == &trained_) mixed.move_kept(sent, halo);
       }
-      VerifiedPart part = compare(exact, run(mixed, make_step));
+      RecordedSums sums(sites_.size(), site);
+      VerifiedPart part = compare(exact, run(mixed, &sums, make_step));
       part.site = site.name;
+      part.aggregate = compare(exact_sums.of(site), sums.of(site));
       return part;
     };
     VerifiedPart part = with(trained_);
@@ -111,7 +124,7 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
     result.parts.push_back(std::move(part));
   }
   MixedHalo all_trained(sites_, trained_);
-  result.whole = compare(exact, run(all_trained, make_step));
+  result.whole = compare(exact, run(all_trained, nullptr, make_step));
 
   for (StaleHalo* halo : {&exact_, &trained_, &coded()}) halo->drain();
   bytes += all_sent();
@@ -123,8 +136,8 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   return result;
 }
 
-Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
-  Outcome outcome{make_step(halo), {}};
+Verifier::Outcome Verifier::run(Halo& halo, RecordedSums* recorded, MakeStep make_step) {
+  Outcome outcome{make_step(halo, recorded), {}};
   const auto take = [&](const auto gradients) {
     outcome.gradients.assign(gradients.begin(), gradients.end());
   };
@@ -134,15 +147,28 @@ Verifier::Outcome Verifier::run(Halo& halo, MakeStep make_step) {
   return outcome;
 }
 
+VerifiedError Verifier::error_of_ranks(const Products& mine) {
+  std::array<double, 4> sums{mine.gg, mine.gm, mine.mm, mine.dd};
+  sum_.sum(std::span<double>(sums));
+  return Products{sums[0], sums[1], sums[2], sums[3]}.error();
+}
+
+std::optional<VerifiedError> Verifier::compare(const MatrixView& exact, const MatrixView& moved) {
+  if (attends_) return std::nullopt;
+  Products sums;
+  for (std::int64_t r = 0; r < exact.rows; ++r) {
+    for (std::int64_t c = 0; c < exact.cols; ++c) sums.add(exact.row(r)[c], moved.row(r)[c]);
+  }
+  return error_of_ranks(sums);
+}
+
 VerifiedPart Verifier::compare(const Outcome& exact, const Outcome& moved) {
   VerifiedPart part;
   Products logits, gradients;
   for (std::size_t i = 0; i < exact.logits.size(); ++i) {
     logits.add(exact.logits[i], moved.logits[i]);
   }
-  std::array<double, 4> sums{logits.gg, logits.gm, logits.mm, logits.dd};
-  sum_.sum(std::span<double>(sums));
-  part.logits = Products{sums[0], sums[1], sums[2], sums[3]}.error();
+  part.logits = error_of_ranks(logits);
   for (int p = 0; p < parameters_.count(); ++p) {
     Products of;
     for (auto i = static_cast<std::size_t>(parameters_.offset(p));

@@ -13,6 +13,7 @@
 #include "core/phase_clock.hpp"
 #include "heliograph/verification.hpp"
 #include "layers/parameters.hpp"
+#include "layers/recorded_sums.hpp"
 #include "staleness/stale_halo.hpp"
 #include "train/plan/run_plan.hpp"
 
@@ -28,13 +29,14 @@ class Verifier {
            const PlacedShard& shard, const Parameters& parameters, std::span<const Site> sites,
            StaleHalo& trained, MemoryAccount* account);
 
-  /// What all ranks' objects count of their outcomes. `nodes`: of the training graph.
-  static std::int64_t outcome_bytes(const Parameters& parameters, std::int64_t nodes,
-                                    std::int64_t classes, int ranks);
+  /// What all ranks' objects count of their outcomes. `sites`: none for attention. `nodes`: of the
+  /// training graph.
+  static std::int64_t outcome_bytes(const Parameters& parameters, std::span<const Site> sites,
+                                    std::int64_t nodes, std::int64_t classes, int ranks);
 
-  /// Passes forward and backward with this halo and leaves the rank's gradients in the parameters.
-  /// Returns the values of the rank's logits.
-  using MakeStep = FunctionRef<std::vector<float>(Halo& halo)>;
+  /// Passes forward and backward with this halo, records sums if asked to, and leaves the rank's
+  /// gradients in the parameters. Returns the values of the rank's logits.
+  using MakeStep = FunctionRef<std::vector<float>(Halo& halo, RecordedSums* recorded)>;
 
   /// Measures the step that training will make in this epoch, which must not have begun. Leaves
   /// weights, statistics and `trained` as they were. Collective: all but the seconds are the same
@@ -42,19 +44,24 @@ class Verifier {
   Verification verify(Clock clock, MakeStep make_step);
 
  private:
+  struct Products;
   /// What a step gives: this rank's logits, and the gradients summed over ranks.
   struct Outcome {
     std::vector<float> logits;
     std::vector<double> gradients;
   };
-  Outcome run(Halo& halo, MakeStep make_step);
+  Outcome run(Halo& halo, RecordedSums* recorded, MakeStep make_step);
+  VerifiedError error_of_ranks(const Products& mine);  ///< Collective.
   /// Collective.
   VerifiedPart compare(const Outcome& exact, const Outcome& moved);
+  /// Of the sums of one site; empty for attention. Collective.
+  std::optional<VerifiedError> compare(const MatrixView& exact, const MatrixView& moved);
   StaleHalo& coded() { return coded_ ? *coded_ : trained_; }
 
   Communicator& comm_;
   const Parameters& parameters_;
   std::vector<Site> sites_;
+  bool attends_;  ///< Whether the model has attention.
   StaleHalo& trained_;
   PhaseClock unused_;
   StaleHalo exact_;

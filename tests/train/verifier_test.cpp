@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heliograph/train.hpp"
+#include "layers/compose.hpp"
 #include "support/distance.hpp"
 #include "support/expect_error.hpp"
 #include "support/graphs.hpp"
@@ -61,6 +62,10 @@ TEST_P(Verified, ChangesNoNumberOfTheRun) {
     for (const VerifiedPart& part : report.verification->parts) {
       EXPECT_GT(part.gradient.relative, 0) << part.site;
       EXPECT_EQ(part.gradients.size(), report.verification->parameters.size());
+      ASSERT_NE(part.aggregate.has_value(), attends(o.model)) << part.site;
+      if (part.aggregate) {
+        EXPECT_GT(part.aggregate->relative, 0) << part.site;
+      }
       EXPECT_EQ(part.logits.relative > 0, part.site.ends_with(".forward")) << part.site;
     }
   }
@@ -220,6 +225,32 @@ TEST(Verification, PartsExplainTheWhole) {
   }
 }
 
+// Where a layer multiplies first, its sums and a bias are what comes next; biases begin as 0.
+TEST(Verification, ErrorsOfTheLastSumsAreThoseOfLogits) {
+  const Dataset data = data_set();
+  for (const ExchangedRows rows : {ExchangedRows::boundary, ExchangedRows::cover}) {
+    for (const bool reproducible : {false, true}) {
+      for (const int blocks : {1, 3}) {
+        if (reproducible && (blocks > 1 || rows == ExchangedRows::cover)) continue;
+        TrainOptions o = options_of(ModelKind::gcn, Bits::two, 0);
+        o.exchange.rows = rows;
+        o.reproducible = reproducible;
+        o.transport.row_blocks = blocks;
+        o.epochs = o.verify_every = 1;
+        const Verification verified = train(data, o).epochs[0].verification.value();
+        int found = 0;
+        for (const VerifiedPart& part : verified.parts) {
+          if (part.site != "layers.2.forward") continue;
+          ++found;
+          EXPECT_NEAR(part.aggregate.value().relative / part.logits.relative, 1, 1e-5);
+          EXPECT_NEAR(part.aggregate->cosine, part.logits.cosine, 1e-6);
+        }
+        EXPECT_EQ(found, 1);
+      }
+    }
+  }
+}
+
 // Backward passes are linear in gradient rows, so roundings of these leave the mean where it is.
 TEST(Verification, RoundedGradientRowsAreUnbiasedAlongTheGradient) {
   TrainOptions o = options_of(ModelKind::sage, Bits::one, 0);
@@ -230,9 +261,11 @@ TEST(Verification, RoundedGradientRowsAreUnbiasedAlongTheGradient) {
   for (const EpochReport& report : train(data_set(), o).epochs) {
     for (const VerifiedPart& part : report.verification.value().parts) {
       shifts[part.site].push_back(part.gradient.projection - 1);
+      shifts[part.site + ", sums"].push_back(part.aggregate.value().projection - 1);
     }
   }
-  for (const char* site : {"layers.1.backward", "layers.2.backward"}) {
+  for (const char* site : {"layers.1.backward", "layers.2.backward", "layers.1.forward, sums",
+                           "layers.2.forward, sums", "layers.1.backward, sums"}) {
     double sum = 0, squares = 0;
     for (const double shift : shifts[site]) {
       sum += shift;

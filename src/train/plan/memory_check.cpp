@@ -317,8 +317,10 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     if (options.exchange.staleness > 0) {
       add_halos(synchronous_exchange(largest_exchange(options.exchange)));
     }
+    const std::span<const Site> summed =
+        attends(composed) ? std::span<const Site>() : std::span(model.sites());
     needs[MemoryUse::evaluation] +=
-        Verifier::outcome_bytes(model.parameters(), rows, dataset.labels.classes, parts);
+        Verifier::outcome_bytes(model.parameters(), summed, rows, dataset.labels.classes, parts);
   }
   return needs;
 }

@@ -12,13 +12,13 @@ using nlohmann::ordered_json;
 
 namespace {
 
+ordered_json error_to_json(const VerifiedError& error) {
+  return {{"relative", error.relative}, {"cosine", error.cosine}, {"projection", error.projection}};
+}
+
 ordered_json errors_to_json(const VerifiedPart& part) {
-  const auto both = [](const VerifiedError& error) {
-    return ordered_json{
-        {"relative", error.relative}, {"cosine", error.cosine}, {"projection", error.projection}};
-  };
-  return {{"logits", both(part.logits)},
-          {"gradient", both(part.gradient)},
+  return {{"logits", error_to_json(part.logits)},
+          {"gradient", error_to_json(part.gradient)},
           {"gradients", part.gradients}};
 }
 
@@ -27,18 +27,18 @@ double error_from(const nlohmann::json& value) {
   return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
 }
 
+VerifiedError verified_from(const nlohmann::json& error) {
+  const nlohmann::json& cosine = error.at("cosine");
+  const nlohmann::json projection = error.value("projection", nlohmann::json());
+  return {
+      error_from(error.at("relative")), cosine.is_null() ? 0 : cosine.get<double>(),
+      projection.is_null() ? std::numeric_limits<double>::quiet_NaN() : projection.get<double>()};
+}
+
 VerifiedPart errors_from(const nlohmann::json& object) {
-  const auto both = [&](const char* name) {
-    const nlohmann::json& error = object.at(name);
-    const nlohmann::json& cosine = error.at("cosine");
-    const nlohmann::json projection = error.value("projection", nlohmann::json());
-    return VerifiedError{
-        error_from(error.at("relative")), cosine.is_null() ? 0 : cosine.get<double>(),
-        projection.is_null() ? std::numeric_limits<double>::quiet_NaN() : projection.get<double>()};
-  };
   VerifiedPart part;
-  part.logits = both("logits");
-  part.gradient = both("gradient");
+  part.logits = verified_from(object.at("logits"));
+  part.gradient = verified_from(object.at("gradient"));
   for (const auto& error : object.at("gradients")) part.gradients.push_back(error_from(error));
   return part;
 }
@@ -51,6 +51,11 @@ void add_squares(MeanError& sum, const VerifiedPart& part) {
   sum.gradient += part.gradient.relative * part.gradient.relative;
   sum.bits_alone += part.bits_alone * part.bits_alone;
   sum.logits += part.logits.relative * part.logits.relative;
+  if (sum.aggregate && part.aggregate) {
+    *sum.aggregate += part.aggregate->relative * part.aggregate->relative;
+  } else {
+    sum.aggregate.reset();
+  }
 }
 
 }  // namespace
@@ -60,6 +65,7 @@ ordered_json verification_to_json(const Verification& verification) {
   for (const VerifiedPart& part : verification.parts) {
     ordered_json object{{"site", part.site}};
     object.update(errors_to_json(part));
+    object["aggregate"] = part.aggregate ? error_to_json(*part.aggregate) : ordered_json();
     object["bits_alone"] = part.bits_alone;
     parts.push_back(std::move(object));
   }
@@ -80,6 +86,8 @@ Verification verification_from_json(const nlohmann::json& object) {
     VerifiedPart& part = verification.parts.emplace_back(errors_from(stored));
     stored.at("site").get_to(part.site);
     part.bits_alone = error_from(stored.at("bits_alone"));
+    const nlohmann::json aggregate = stored.value("aggregate", nlohmann::json());
+    if (!aggregate.is_null()) part.aggregate = verified_from(aggregate);
   }
   return verification;
 }
@@ -94,7 +102,11 @@ MeanVerification mean_verification(std::span<const EpochReport> reports) {
     add_squares(mean.whole, report.verification->whole);
     for (const VerifiedPart& part : report.verification->parts) {
       auto found = std::ranges::find(mean.parts, part.site, &MeanError::site);
-      if (found == mean.parts.end()) found = mean.parts.insert(found, MeanError{part.site});
+      if (found == mean.parts.end()) {
+        found = mean.parts.emplace(found);
+        found->site = part.site;
+        found->aggregate = 0;
+      }
       add_squares(*found, part);
     }
   }
@@ -105,6 +117,7 @@ MeanVerification mean_verification(std::span<const EpochReport> reports) {
     for (double* value : {&error.gradient, &error.bits_alone, &error.logits}) {
       *value = std::sqrt(*value / std::max(mean.epochs, 1));
     }
+    if (error.aggregate) *error.aggregate = std::sqrt(*error.aggregate / mean.epochs);
   };
   take_root(mean.whole);
   for (MeanError& part : mean.parts) take_root(part);
@@ -125,6 +138,7 @@ ordered_json mean_verification_to_json(const MeanVerification& mean) {
   for (const MeanError& part : mean.parts) {
     ordered_json object{{"site", part.site}};
     object.update(mean_error_to_json(part));
+    object["aggregate"] = part.aggregate ? ordered_json(*part.aggregate) : ordered_json();
     object["bits_alone"] = part.bits_alone;
     object["share"] = part.share;
     parts.push_back(std::move(object));

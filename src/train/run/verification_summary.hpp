@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ Verification verification_from_json(const nlohmann::json& object);
 struct MeanError {
   std::string site;                                 ///< Empty for all exchanges together.
   double gradient = 0, bits_alone = 0, logits = 0;  ///< As VerifiedPart has them.
+  std::optional<double> aggregate;                  ///< If all epochs have it.
   double share = 0;  ///< Of the sum of the parts' squared errors of gradients.
 };
 struct MeanVerification {
