@@ -48,16 +48,18 @@ std::string verification_block(const MeanVerification& mean) {
   if (mean.epochs == 0) return "";
   const auto percent = [](double share) { return fmt::format("{:.3g} %", 100 * share); };
   std::vector<std::vector<std::string>> rows{
-      {"exchange", "aggregates", "gradients", "bits alone", "share", "logits"}};
+      {"exchange", "gradients", "bits alone", "share", "logits"}};
+  const auto has_aggregate = [](const MeanError& part) { return part.aggregate.has_value(); };
+  if (std::ranges::any_of(mean.parts, has_aggregate)) rows[0].push_back("aggregates");
   double squares = 0;
   for (const MeanError& part : mean.parts) {
     squares += part.gradient * part.gradient;
-    rows.push_back({part.site, part.aggregate ? percent(*part.aggregate) : "",
-                    percent(part.gradient), percent(part.bits_alone), percent(part.share),
-                    percent(part.logits)});
+    rows.push_back({part.site, percent(part.gradient), percent(part.bits_alone),
+                    percent(part.share), percent(part.logits)});
+    if (part.aggregate) rows.back().push_back(percent(*part.aggregate));
   }
   const MeanError& whole = mean.whole;
-  rows.push_back({"all together", "", percent(whole.gradient), "", "", percent(whole.logits)});
+  rows.push_back({"all together", percent(whole.gradient), "", "", percent(whole.logits)});
   const std::string text =
       fmt::format("\nVerified in {}, error relative to the step with exact halo rows:\n",
                   counted(mean.epochs, "epoch")) +
