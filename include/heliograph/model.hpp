@@ -102,7 +102,8 @@ struct EvaluationResult : Outputs {
   std::string unscored;  ///< Why there are no scores, which are then NaN; empty if there are.
   Metric metric = Metric::accuracy;  ///< The metric of the scores, never `automatic`.
   int ranks = 1;
-  /// Scores on the three sets of the split; NaN for a set without nodes.
+  /// Scores on the three sets of the split; NaN for a set for which the metric is not defined: one
+  /// without nodes, with one (r2), or with nodes of one class (auc and ap).
   double train_metric = 0, val_metric = 0, test_metric = 0;
 };
 

@@ -147,7 +147,7 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   write_outputs(out, result, before_file);
   // Scores of an earlier evaluation that this one replaces.
   if (result.scores.empty()) fs::remove(fs::path(out) / kScoresFile, error);
-  // JSON writes NaN, the score of a set without nodes, as null.
+  // JSON writes NaN, the score of a set for which it is not defined, as null.
   nlohmann::ordered_json object{{"checkpoint", request.weights},
                                 {"epochs", model.epoch + 1},
                                 {"dataset", dataset},
@@ -174,6 +174,7 @@ void print_scores(const EvalRequest& request, const Model& model, const Evaluati
             {"split", result.split}};
   } else {
     rows = {{"scores", "none: " + result.unscored}};
+    if (!result.split.empty()) rows.emplace_back("split", result.split);
   }
   rows.emplace_back("weights", fmt::format("of epoch {}, {}", model.epoch, request.weights));
   if (result.unscored.empty() && !request.trained_on.empty() &&

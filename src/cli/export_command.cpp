@@ -139,6 +139,10 @@ Dataset load_data(ExportRequest& request, const Arguments<ExportRequest>& argume
   refuse_flags_of_edge_lists(input, arguments.given());
   input.requires_splits =
       request.from.empty() || std::holds_alternative<GivenSplit>(request.run.train.split);
+  if (!request.from.empty() && !run.dataset_hash.is_string()) {
+    throw Error(ErrorCode::bad_input, fmt::format("{}: the hash of its data set is missing",
+                                                  (fs::path(request.from) / "run.json").string()));
+  }
   Dataset dataset = load(input, progress);
   if (!request.from.empty() && run.dataset_hash != dataset_hash(dataset)) {
     throw Error(ErrorCode::mismatch,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <variant>
 
 #include "cli/command.hpp"
 #include "cli/data_options.hpp"
@@ -181,13 +182,13 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   require_writable_partition("owners", request.owners, request.overwrite);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
-  const Dataset dataset = load(request.input, progress);
-  Split split;
   PartitionOptions& cut = request.train.partition;
   cut = cut_of(request.train);
-  if (cut.balance_train || request.train.inductive || !request.out.empty()) {
-    split = make_split(dataset, request.train.split);
-  }
+  const bool splits = cut.balance_train || request.train.inductive || !request.out.empty();
+  request.input.requires_splits = splits && std::holds_alternative<GivenSplit>(request.train.split);
+  const Dataset dataset = load(request.input, progress);
+  Split split;
+  if (splits) split = make_split(dataset, request.train.split);
   progress.phase("cutting into " + counted(cut.parts, "part"));
   const Partition partition = make_partition(dataset.graph, cut, progress.callback(), &split);
   if (!request.owners.empty()) write_partition(partition, request.owners);

@@ -89,7 +89,12 @@ void apply_run(const fs::path& run, const std::optional<CheckpointInfo>& checkpo
     const std::string path = run_json(run).string();
     const auto fields = run_fields();
     const RunConfig config = read_run_json(path);
-    apply_json(std::span<const OptionField<TrainRequest>>(fields), config.options, path, request);
+    try {
+      apply_json(std::span<const OptionField<TrainRequest>>(fields), config.options, path, request);
+    } catch (const Error& error) {  // Of what nobody has given.
+      const std::string text = error.what();
+      throw Error(ErrorCode::bad_input, text.starts_with(path) ? text : path + ": " + text);
+    }
     began = config.began;
     resumed_after = config.resumed_after;
   }

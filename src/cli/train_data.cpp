@@ -46,6 +46,9 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
                                                  name, wish.dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
+  const nlohmann::json manifest = read_shard_manifest(data);
+  request.input.keep_direction = manifest.at("directed") == true;
+  request.input.regression = manifest.at("labels").at("task") == choice_name(Task::regression);
   return replaced;
 }
 

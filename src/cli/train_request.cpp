@@ -82,7 +82,9 @@ nlohmann::json read_json(const OptionsFile& from) {
 RunConfig read_options(const OptionsFile& from) {
   const nlohmann::json config = read_json(from);
   if (is_run_manifest(config)) {
-    if (!config.contains("options")) from.refuse(" is a run.json without options");
+    if (!config.value("options", nlohmann::json()).is_object()) {
+      from.refuse(" is a run.json without options");
+    }
     const nlohmann::json began = config.value("working_directory", nlohmann::json(""));
     if (!began.is_string()) {
       from.refuse(fmt::format(": working_directory is {}, not a path", began.dump()));

@@ -79,6 +79,11 @@ EvaluationResult score(const Model& model, const TrainOptions& options, const Lo
     launch_ranks(result.ranks, {options.transport}, log,
                  [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });
+  if (std::isnan(result.train_metric) && std::isnan(result.val_metric) &&
+      std::isnan(result.test_metric)) {
+    result.unscored =
+        fmt::format("{} is defined for no set of the split", choice_name(result.metric));
+  }
   return result;
 }
 

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/files.hpp"
 #include "cli/process.hpp"
@@ -238,6 +240,57 @@ TEST(PartitionCommand, WritesShardsThatTrain) {
   const auto cut = train({"--partitioner", "random"});
   EXPECT_EQ(cut.code, 2);
   EXPECT_THAT(cut.err, HasSubstr("cut already"));
+}
+
+// What a run on shards tells of how they were cut and read makes the same run on the data set.
+TEST(PartitionCommand, ShardsKnowHowTheyWereCutAndRead) {
+  const TemporaryDirectory folder;
+  const std::string file = (folder / "directed.npz").string();
+  Dataset data = test::ring(40);
+  std::vector<std::int64_t> sources, targets;
+  std::vector<float> numbers;
+  for (std::int64_t v = 0; v < 40; ++v) {
+    sources.push_back(v);
+    targets.push_back((v + 1) % 40);
+    numbers.push_back(static_cast<float>(v));
+  }
+  data.graph = make_graph(40, sources, targets, true);
+  data.labels = {};
+  data.labels.task = Task::regression;
+  data.labels.classes = 1;
+  data.labels.values = std::move(numbers);
+  data.class_names.clear();
+  data.splits.clear();
+  save_npz(data, file);
+  const std::vector<std::string> reading{"--data", file, "--keep-direction", "--regression"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const std::string shards = (folder / "shards").string(), run = (folder / "run").string();
+  const auto cut =
+      run_command(with({"partition", "--parts", "3", "--partitioner", "random", "--partition-seed",
+                        "5", "--split", "random:60/20/20", "--out", shards},
+                       reading));
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  const std::vector<std::string> train{"--epochs", "2", "--hidden", "4"};
+  const auto trained = run_command(with({"train", "--data", shards, "--out", run}, train));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("3 ranks (random)"));
+  const auto options = test::read_json(folder / "run" / "run.json").at("options");
+  EXPECT_EQ(options.at("partition-seed"), 5);
+  EXPECT_EQ(options.at("keep-direction"), true);
+  EXPECT_EQ(options.at("regression"), true);
+
+  const std::string again = (folder / "again").string();
+  const auto repeated =
+      run_command({"train", "--config", run, "--data", file, "--out", again, "--quiet"});
+  ASSERT_EQ(repeated.code, 0) << repeated.err;
+  EXPECT_EQ(test::read_json(folder / "again" / "run.json").at("partition_hash"),
+            test::read_json(folder / "run" / "run.json").at("partition_hash"));
+  const auto exported = run_command({"export", "--run", run, "--data", file, "--what", "partition",
+                                     "--to", (folder / "owners.npy").string()});
+  EXPECT_EQ(exported.code, 0) << exported.err;
 }
 
 TEST(GenerateCommand, MakesAGraphThatTrains) {

@@ -267,6 +267,17 @@ TEST_F(Export, MistakesAreNamed) {
   exported("predictions", "q.npy");  // Needs no data.
   fs::remove(path("run/best.safetensors"));
   refused(words("weights", "w.npz"), 3, "holds no best.safetensors");
+  auto damaged = test::read_json(folder_ / "run" / "run.json");
+  const auto refuse_damaged = [&](const char* reason) {
+    test::write_text(path("run/run.json"), damaged.dump());
+    refused(words("graph", "h.npz", {"--data", path("moved")}), 3, reason);
+  };
+  damaged["dataset"]["hash"] = 5;
+  refuse_damaged("run.json: the hash of its data set is missing");
+  damaged["options"]["parts"] = "many";
+  refuse_damaged("run.json: --parts must be a whole number");
+  damaged["options"] = {1};
+  refuse_damaged("run.json is a run.json without options");
   test::write_text(path("run/run.json"), "{\"format\": ");
   refused(words("predictions", "d.npy"), 3, "run.json is not JSON: ");
 }

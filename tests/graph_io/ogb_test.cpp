@@ -82,6 +82,14 @@ TEST_F(Ogb, ListedFilesAreNamedIfTheyAreNotRead) {
   text.clear();
   load_dataset(folder_ / "edges", options);
   EXPECT_THAT(text, HasSubstr("each gets the mean of its edges'"));
+  // A list that is missing is one that no other list can stand in for.
+  const fs::path lists = folder_ / "tables" / "split";
+  const fs::path name = fs::directory_iterator(lists)->path();
+  fs::remove(name / "train.csv.gz");
+  options.requires_splits = false;
+  text.clear();
+  load_dataset(folder_ / "tables", options);
+  EXPECT_THAT(text, HasSubstr("split/" + name.filename().string() + "/test.csv.gz"));
 }
 
 TEST_F(Ogb, DamageIsRefusedByName) {

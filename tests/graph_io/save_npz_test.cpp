@@ -35,6 +35,14 @@ TEST_F(SaveNpz, IsReadAsTheSameDataSet) {
   EXPECT_EQ(dataset_hash(again(weighted)), dataset_hash(weighted));
   EXPECT_NE(dataset_hash(weighted), dataset_hash(dense));
 
+  // As many splits as nodes.
+  Dataset square = small_dense();
+  square.splits.push_back(square.splits[1]);
+  square.splits.push_back(square.splits[0]);
+  square.splits.push_back(square.splits[0]);
+  ASSERT_EQ(std::ssize(square.splits), square.graph.nodes);
+  EXPECT_EQ(dataset_hash(again(square)), dataset_hash(square));
+
   Dataset sparse = small_sparse();
   sparse.splits.clear();
   EXPECT_EQ(dataset_hash(again(sparse)), dataset_hash(sparse));

@@ -165,6 +165,21 @@ TEST(ModelOfARun, GivesNoScoresWithoutLabelsOrSplit) {
   }
 }
 
+TEST(ModelOfARun, SaysThatNoSetHasAScore) {
+  const Dataset data = test::make_small_dataset(80, 6, 2, 3);
+  TrainOptions o = test::small_options(2, 2);
+  o.split = RandomSplit{50, 25, 25, 1};
+  o.metric = Metric::auc;
+  const TrainResult r = train(data, o);
+  Dataset one_class = data;
+  one_class.labels.class_of = std::vector<std::int32_t>(80, 0);
+  const EvaluationResult scored = evaluate(one_class, o, *r.model);
+  EXPECT_TRUE(std::isnan(scored.test_metric));
+  EXPECT_EQ(scored.unscored, "auc is defined for no set of the split");
+  EXPECT_NE(scored.split, "");
+  EXPECT_EQ(evaluate(data, o, *r.model).unscored, "");
+}
+
 TEST(ModelOfARun, RefusesDataThatDoNotFit) {
   const TrainOptions o = standard_options();
   const TrainResult r = train(shifted_data(), o);

@@ -57,7 +57,9 @@ void ArraySource::refuse_missing(const char* what, ArrayNames names, const char*
 
 void ArraySource::log_unread(const LogCallback& log) const {
   std::vector<std::string> unread;
-  std::ranges::set_difference(names_, read_, std::back_inserter(unread));
+  for (const std::string& name : names_) {
+    if (!read_.contains(name)) unread.push_back(title(name));
+  }
   unread.insert(unread.end(), tables_.begin(), tables_.end());
   if (unread.empty() || !log) return;
   log(LogLevel::info, fmt::format("{}: left unread: {}", where_, list_text(unread)));

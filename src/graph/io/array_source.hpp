@@ -67,6 +67,8 @@ class ArraySource {
  protected:
   explicit ArraySource(std::string where) : where_(std::move(where)) {}
   virtual NpyArray load(const std::string& name) const = 0;
+  /// What log_unread calls an array.
+  virtual std::string title(const std::string& name) const { return name; }
 
   // To be filled by the constructor of a derived class.
   std::set<std::string> names_;
@@ -92,16 +94,20 @@ class MadeArrays final : public ArraySource {
   using Make = std::function<NpyArray()>;
   explicit MadeArrays(std::string where) : ArraySource(std::move(where)) {}
 
-  void add(const std::string& name, Make make) {
+  /// `title`: the file or part of one that the array is made from, if it has another name.
+  void add(const std::string& name, Make make, const std::string& title = "") {
     names_.insert(name);
     makers_[name] = std::move(make);
+    titles_[name] = title.empty() ? name : title;
   }
   /// A file or a part of one that log_unread names.
   void add_unread(const std::string& name) { tables_.insert(name); }
 
  private:
   NpyArray load(const std::string& name) const override { return makers_.at(name)(); }
+  std::string title(const std::string& name) const override { return titles_.at(name); }
   std::map<std::string, Make> makers_;
+  std::map<std::string, std::string> titles_;
 };
 
 }  // namespace heliograph

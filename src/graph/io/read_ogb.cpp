@@ -93,10 +93,14 @@ void add_split(const fs::path& directory, MadeArrays& arrays) {
   if (names.empty() && fs::exists(directory)) arrays.add_unread(directory.filename());
   if (names.empty()) return;
   for (const char* list : kLists) {
-    arrays.add(fmt::format("{}_idx", list), [=] {
-      if (names.size() > 1) refuse(directory, "has {}; keep one of them", listed(names, "and"));
-      return read_number_table<double>(table(directory / names[0], list));
-    });
+    const fs::path file = table(directory / names[0], list);
+    arrays.add(
+        fmt::format("{}_idx", list),
+        [=] {
+          if (names.size() > 1) refuse(directory, "has {}; keep one of them", listed(names, "and"));
+          return read_number_table<double>(file);
+        },
+        fs::relative(file, directory.parent_path()).string());
   }
 }
 

@@ -51,7 +51,8 @@ NpyArray targets(const Labels& labels, std::int64_t nodes) {
   return as_array("y", std::move(flags), {nodes, labels.classes});
 }
 
-/// The flags of one role: (nodes,) for one split, else (nodes, splits).
+/// The flags of one role: (nodes,) for one split, else (nodes, splits), or (splits, nodes) if these
+/// are as many, as readers understand it.
 NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t nodes, Role role) {
   const auto count = static_cast<std::int64_t>(splits.size());
   for (const Split& split : splits) {
@@ -63,8 +64,12 @@ NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t n
         name);
   }
   std::vector<std::int8_t> flags;
-  for (std::size_t v = 0; v < static_cast<std::size_t>(nodes); ++v) {
-    for (const Split& split : splits) flags.push_back(split.role[v] == role ? 1 : 0);
+  for (std::int64_t i = 0; i < nodes * count; ++i) {
+    const auto [node, split] =
+        count == nodes ? std::pair(i % nodes, i / nodes) : std::pair(i / count, i % count);
+    flags.push_back(
+        splits[static_cast<std::size_t>(split)].role[static_cast<std::size_t>(node)] == role ? 1
+                                                                                             : 0);
   }
   NpyArray array =
       as_array(std::move(name), std::move(flags), count == 1 ? Shape{nodes} : Shape{nodes, count});

@@ -97,7 +97,9 @@ void write_scope(RankFile& file, const RankData& data, GraphScope scope, bool we
 }
 
 /// The options that are fixed in the shards, by flag name.
-ordered_json shaping_options(const TrainOptions& options) {
+ordered_json shaping_options(TrainOptions options) {
+  fs::path& file = options.partition.file;
+  if (!file.empty()) file = fs::absolute(file);  // A run may start elsewhere.
   const ordered_json all = options_to_json(options);
   ordered_json some = ordered_json::object();
   for (const std::string& name : shard_option_names()) {
