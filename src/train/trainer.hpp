@@ -12,7 +12,7 @@
 #include "staleness/stale_halo.hpp"
 #include "train/epoch_statistics.hpp"
 #include "train/metrics/predictions.hpp"
-#include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 #include "train/plan/rank_graph.hpp"
 #include "train/plan/run_plan.hpp"
 #include "train/training_loss.hpp"

@@ -6,6 +6,7 @@
 #include "support/expect_error.hpp"
 #include "support/graphs.hpp"
 #include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 
 // The memory that the host of devices needs is known before a run.
 

@@ -16,6 +16,7 @@
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 #include "train/process_memory.hpp"
 
 // The memory that a run needs is known before it starts, and equals what it then holds.

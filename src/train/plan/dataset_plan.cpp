@@ -17,6 +17,7 @@
 #include "train/launch.hpp"
 #include "train/plan/exchange_cost.hpp"
 #include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 #include "train/process_memory.hpp"
 
 namespace heliograph {

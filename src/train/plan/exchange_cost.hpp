@@ -9,7 +9,7 @@
 #include "heliograph/options.hpp"
 #include "heliograph/partition.hpp"
 #include "train/plan/exchange_choice.hpp"
-#include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 
 namespace heliograph {
 

@@ -5,7 +5,7 @@
 #include "comm/communicator.hpp"
 #include "heliograph/train.hpp"
 #include "layers/parameters.hpp"
-#include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 #include "train/plan/run_plan.hpp"
 
 namespace heliograph {

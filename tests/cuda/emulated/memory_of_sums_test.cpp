@@ -9,7 +9,7 @@
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
-#include "train/plan/memory_check.hpp"
+#include "train/plan/memory_needs.hpp"
 
 namespace heliograph::test {
 namespace {
