@@ -12,10 +12,11 @@ namespace heliograph {
 /// Cuts a data set into a shard directory (docs/formats.md) with a manifest and, for each rank, a
 /// file of its structure, features, labels, roles and halo plan. `options` decide split,
 /// normalisation (with the statistics of `init_from`, if it has any), inductive training and node
-/// order; runs report their `partition` as what has cut the graph. Only one rank's part is in memory at a time; if the data set is mapped and not
-/// normalised, the rest takes a few dozen bytes a node, plus the transpose of a directed graph. The
-/// directory is written under a temporary name and renamed. Throws Error: usage (options; see
-/// check_shard_target), mismatch (a partition of another graph), bad_input, resource (disk full).
+/// order; runs report their `partition` as what has cut the graph. Only one rank's part is in
+/// memory at a time; if the data set is mapped and not normalised, the rest takes a few dozen bytes
+/// a node, plus the transpose of a directed graph. The directory is written under a temporary name
+/// and renamed. Throws Error: usage (options; see check_shard_target), mismatch (a partition of
+/// another graph), bad_input, resource (disk full).
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
                   const std::filesystem::path& directory, bool overwrite = false);
 
