@@ -131,16 +131,17 @@ enum class ExchangedRows : std::uint8_t {
   automatic,
 };
 
-/// How bits of rows differ from those of the options, as in Sylvie's adaptive version
+/// How bits of rows differ from those of the options, to compare with Sylvie's adaptive version
 /// (docs/auto_bits.md). CPUs only, but for `uniform`.
 enum class BitsPolicy : std::uint8_t {
   uniform,  ///< They do not.
-  /// By a node's degree: the rows that a rank sends at a site, in ascending order of their nodes'
-  /// in-degrees, have the bits of the options, then twice as many and so on, up to 8, in groups of
-  /// equal size. For `ExchangedRows::boundary` without attention.
+  /// By a node's in-degree: of the rows that a rank sends at a site, the quarter of the lowest ones
+  /// have the bits of the options, the next twice as many and so on, up to 8; from 2 bits on,
+  /// thirds or halves. Equal degrees have equal bits. For `ExchangedRows::boundary` without
+  /// attention.
   degree,
-  /// By the trend of the loss: all bits double, up to 8, or halve, with which lag ends and begins
-  /// again.
+  /// By the trend of the loss: all bits double, up to 8, or halve. Lag ends as they double, and
+  /// begins again as they halve.
   trend,
   degree_trend,  ///< Both.
 };

@@ -57,7 +57,7 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(run.train),
                   {"split", "split-seed", "stratified", "reproducible", "metric", "eval-chunk-mib",
                    "parts", "partitioner", "objective", "partition-seed", "node-order", "transport",
-                   "timeout", "threads-per-rank"});
+                   "device", "timeout", "threads-per-rank"});
   fields.group("Results");
   fields.add("out", "DIR",
              "Write eval.json, predictions.npy and, with --metric auc or ap, scores.npy to this "

@@ -11,12 +11,12 @@
 #include "cli/train_report.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/options.hpp"
-#include "heliograph/shards.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/plan/exchange_cost.hpp"
 #include "train/plan/run_plan.hpp"
+#include "train/plan/shard_writer.hpp"
 #include "train/run/output_path.hpp"
 #include "train/run/summary.hpp"
 
@@ -194,7 +194,10 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (!request.owners.empty()) write_partition(partition, request.owners);
   if (!request.out.empty()) {
     progress.phase("writing shards");
-    write_shards(dataset, partition, request.train, request.out, request.overwrite);
+    const auto fields = input_fields();
+    auto reading = fields_to_json(std::span<const OptionField<DataOptions>>(fields), request.input);
+    reading.erase("data");
+    write_shards(dataset, partition, request.train, request.out, request.overwrite, reading);
   }
   progress.finish();
   if (request.input.quiet) return 0;

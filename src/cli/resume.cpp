@@ -85,7 +85,8 @@ void apply_run(const fs::path& run, const std::optional<CheckpointInfo>& checkpo
   fs::path began;
   nlohmann::json resumed_after;
   std::error_code ignored;
-  if (fs::exists(run_json(run), ignored)) {
+  // Without a run, run.json would be that of the working directory.
+  if (!run.empty() && fs::exists(run_json(run), ignored)) {
     const std::string path = run_json(run).string();
     const auto fields = run_fields();
     const RunConfig config = read_run_json(path);

@@ -155,7 +155,8 @@ std::vector<std::string> leave_out_links(const GivenOption& given, TransportOpti
   leave_out("link-gbps", transport.link_gbps);
   leave_out("link-latency-us", transport.link_latency_us);
   if (names.empty()) return {};
-  return {"ranks are not threads, so the resumed run leaves out " + listed(names, "and")};
+  return {"ranks are not threads, so the resumed run leaves out " + listed(names, "and") +
+          " from now on"};
 }
 
 /// Throws Error(usage) unless there are as many processes as ranks.

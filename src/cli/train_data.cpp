@@ -8,6 +8,7 @@
 #include "heliograph/error.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/shards.hpp"
+#include "train/options/fields.hpp"
 #include "train/options/json.hpp"
 #include "train/options/values.hpp"
 #include "train/plan/shard_plan.hpp"
@@ -47,6 +48,9 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
   }
   options_from_json(shaped, data, request.train);
   const nlohmann::json manifest = read_shard_manifest(data);
+  const auto fields = input_fields();
+  apply_json(std::span<const OptionField<DataOptions>>(fields),
+             manifest.value("reading", nlohmann::json::object()), data, request.input);
   request.input.keep_direction = manifest.at("directed") == true;
   request.input.regression = manifest.at("labels").at("task") == choice_name(Task::regression);
   return replaced;

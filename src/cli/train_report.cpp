@@ -129,9 +129,10 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
     ExchangeOptions to;
     to.bits_forward = change->trend->bits_forward;
     to.bits_backward = change->trend->bits_backward;
-    rows.emplace_back("bits policy",
-                      fmt::format("{} and staleness {} since epoch {}", bits_text(to),
-                                  change->trend->staleness, change->epoch));
+    const bool differ = request.train.exchange.bits_policy == BitsPolicy::degree_trend;
+    rows.emplace_back("bits policy", fmt::format("{}{} and staleness {} since epoch {}",
+                                                 bits_text(to), differ ? " or more" : "",
+                                                 change->trend->staleness, change->epoch));
   }
   const nlohmann::ordered_json summary = summarize(result, request.train);
   rows.emplace_back("epoch time",

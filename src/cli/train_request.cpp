@@ -157,6 +157,9 @@ std::vector<std::string> options_without_effect(const TrainRequest& request,
     if (raised_exchanges(exchange).size() == 1) {
       note(used({"guard"}), "--staleness 0 at 8 bits or more: nothing is safer");
     }
+    if (!may_change_bits(request.train)) {
+      note(used({"bits-policy"}), "rows that have 8 bits throughout");
+    }
     if (!exchange.kept_columns && !exchange.auto_bits.empty()) {
       note({"kept-columns"}, "--bits auto, which leaves out dropped columns");
     }

@@ -10,24 +10,24 @@
 namespace heliograph {
 namespace {
 
-constexpr double kNewest = 0.1;      // The weight of an epoch's loss in the mean.
-constexpr std::size_t kChanges = 5;  // How many changes make a trend.
-constexpr int kFirstEpoch = 9;       // The first epoch whose change counts.
+constexpr double kNewest = 0.1;     // The weight of an epoch's loss in the mean.
+constexpr std::size_t kSpeeds = 5;  // How many speeds make a trend.
+constexpr int kFirstSpeed = 5;      // The first epoch whose speed counts.
 
 }  // namespace
 
 void BitTrend::watch(double loss) {
   const double before = mean_;
   mean_ = watched_ == 0 ? loss : (1 - kNewest) * before + kNewest * loss;
-  if (watched_++ < kFirstEpoch) return;
-  changes_.push_back(std::abs(mean_ - before));
-  if (changes_.size() > kChanges) changes_.pop_front();
+  if (watched_++ < kFirstSpeed) return;
+  speeds_.push_back(std::abs(mean_ - before));
+  if (speeds_.size() > kSpeeds) speeds_.pop_front();
 }
 
 std::optional<ExchangeOptions> BitTrend::act(int epochs) {
-  const bool never_rose = std::ranges::is_sorted(changes_, std::ranges::greater());
-  const bool never_fell = std::ranges::is_sorted(changes_);
-  if (changes_.size() < kChanges || never_rose == never_fell) return std::nullopt;
+  const bool never_rose = std::ranges::is_sorted(speeds_, std::ranges::greater());
+  const bool never_fell = std::ranges::is_sorted(speeds_);
+  if (speeds_.size() < kSpeeds || never_rose == never_fell) return std::nullopt;
   ExchangeOptions next = exchange_;
   next.bits_forward = scaled(next.bits_forward, never_rose);
   next.bits_backward = scaled(next.bits_backward, never_rose);

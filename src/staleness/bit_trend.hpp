@@ -9,12 +9,13 @@
 namespace heliograph {
 
 /// Changes bits and lag with the trend of the training loss, as the published code of Sylvie (arXiv
-/// 2303.01277) does: a moving average m of the losses changes by v = |m' - m| in an epoch. If v
-/// never rose in the last five epochs, all bits double and lag ends; if it never fell, they halve
-/// and lag begins again. A pure function of the losses.
+/// 2303.01277) does (docs/auto_bits.md says in what it differs): a moving average m of the losses
+/// moves at the speed v = |m' - m| an epoch. If v never rose in the last five epochs, bits double;
+/// if it never fell, they halve. Lag ends as bits double, and begins again as they halve. A pure
+/// function of the losses.
 class BitTrend {
  public:
-  /// A run begins with the exchange of its options. `fewest`: that rows of its model may have.
+  /// `given`: the exchange of the first epochs. `fewest`: the bits that rows of the model may have.
   BitTrend(ExchangeOptions given, Bits fewest)
       : given_(std::move(given)), exchange_(given_), fewest_(fewest) {}
 
@@ -31,7 +32,7 @@ class BitTrend {
   Bits fewest_;
   int watched_ = 0;
   double mean_ = 0;
-  std::deque<double> changes_;  ///< v of the last epochs.
+  std::deque<double> speeds_;  ///< Of the last epochs.
 };
 
 }  // namespace heliograph

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
 
 #include "staleness/exchange_policy.hpp"
 
@@ -13,17 +12,18 @@ std::vector<std::uint8_t> bits_by_degree(const HaloPlan& plan, const Shard& shar
   for (const HaloPlan::Peer& peer : plan.peers) {
     sent.insert(sent.end(), peer.sent.begin(), peer.sent.end());
   }
-  const auto by_degree = [&](std::size_t row) {
-    return std::tuple(shard.in_degree[row], shard.global_ids[row]);
-  };
-  std::ranges::sort(sent, {}, by_degree);
+  std::ranges::sort(sent);
   sent.erase(std::ranges::unique(sent).begin(), sent.end());
+  const auto degree = [&](std::size_t row) { return shard.in_degree[row]; };
+  std::ranges::sort(sent, {}, degree);
   std::size_t groups = 1;
   while (fewest << groups <= kMostPolicyBits) ++groups;
   std::vector<std::uint8_t> bits(static_cast<std::size_t>(plan.inner_rows),
                                  static_cast<std::uint8_t>(fewest));
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    bits[sent[i]] = static_cast<std::uint8_t>(fewest << (i * groups / sent.size()));
+  for (const std::size_t row : sent) {
+    const auto up_to = std::ranges::upper_bound(sent, degree(row), {}, degree) - sent.begin();
+    const std::size_t group = (static_cast<std::size_t>(up_to) * groups - 1) / sent.size();
+    bits[row] = static_cast<std::uint8_t>(fewest << group);
   }
   return bits;
 }

@@ -104,6 +104,12 @@ double ExchangePolicy::budget_row_bytes(const Site& site) const {
     return static_cast<double>(format.row_bytes(site.cols));
   };
   int below = fewest_bits(site);
+  if (by_degree() && varies(site)) {
+    double sum = 0;
+    int groups = 0;
+    for (int bits = below; bits <= most_bits(); bits *= 2, ++groups) sum += at(bits);
+    return sum / groups;
+  }
   if (!budget_ || !varies(site) || budget_->mean_bits <= below) return at(below);
   // Rows end with a whole byte, so bytes do not grow evenly with bits.
   while (2 * below < budget_->mean_bits) below *= 2;

@@ -18,10 +18,11 @@ namespace heliograph {
 /// The most bits of a row whose bits follow a BitsPolicy.
 inline constexpr int kMostPolicyBits = 8;
 
-/// Whether bits differ by row, and by epoch.
+/// Whether rows of a site differ in their bits.
 constexpr bool bits_follow_degree(BitsPolicy policy) {
   return policy == BitsPolicy::degree || policy == BitsPolicy::degree_trend;
 }
+/// Whether epochs differ in the bits of their rows.
 constexpr bool bits_follow_trend(BitsPolicy policy) {
   return policy == BitsPolicy::trend || policy == BitsPolicy::degree_trend;
 }

@@ -58,7 +58,8 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
             static_cast<std::uint8_t>(policy.fewest_bits(site))));
       }
       if (policy.varies(site) && policy.by_degree() && scales != nullptr) {
-        halo.exchange->tell_bits(bits_by_degree(plan, shard.shard(), policy.fewest_bits(site)));
+        halo.exchange->tell_bits(bits_by_degree(plan, shard.shard(), policy.fewest_bits(site)),
+                                 Channel::evaluation);
       }
       most_packed = std::max(most_packed, sent);
       expanded = std::max(expanded, received);
@@ -158,7 +159,7 @@ void StaleHalo::end_epoch() {
   for (SiteHalo& h : site_halos_) {
     const Site& site = h.exchange->site();
     if (!policy_.varies(site)) continue;
-    h.exchange->tell_bits(std::move(chosen[static_cast<std::size_t>(site.id)]));
+    h.exchange->tell_bits(std::move(chosen[static_cast<std::size_t>(site.id)]), Channel::moments);
   }
 }
 

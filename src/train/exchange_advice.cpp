@@ -73,6 +73,7 @@ std::string advice_on_narrow_rows(const TrainOptions& options, const ExchangePol
                                   std::span<const Site> sites) {
   ExchangeOptions bf16 = options.exchange;
   bf16.auto_bits.clear();
+  bf16.bits_policy = BitsPolicy::uniform;
   for (Bits* bits : {&bf16.bits_forward, &bf16.bits_backward}) {
     if (bit_count(*bits) < 16) *bits = Bits::bf16;
   }

@@ -125,6 +125,10 @@ TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("options").at("init-from"), path("start"));
+  // run.json is that of a start here, and this checkpoint is of another.
+  outcome = run_command(
+      {"train", "--resume", saved("run", 6).string(), "--epochs", "7", "--out", path("again")});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
 
   fs::rename(folder_ / "ring", folder_ / "moved");
   outcome = run_command({"train", "--resume", path("run"), "--epochs", "9"});

@@ -255,6 +255,7 @@ TEST(PartitionCommand, ShardsKnowHowTheyWereCutAndRead) {
     numbers.push_back(static_cast<float>(v));
   }
   data.graph = make_graph(40, sources, targets, true);
+  data.graph.edge_weights = std::vector<float>(40, 2);
   data.labels = {};
   data.labels.task = Task::regression;
   data.labels.classes = 1;
@@ -262,7 +263,8 @@ TEST(PartitionCommand, ShardsKnowHowTheyWereCutAndRead) {
   data.class_names.clear();
   data.splits.clear();
   save_npz(data, file);
-  const std::vector<std::string> reading{"--data", file, "--keep-direction", "--regression"};
+  const std::vector<std::string> reading{"--data", file, "--keep-direction", "--regression",
+                                         "--ignore-weights"};
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -281,6 +283,7 @@ TEST(PartitionCommand, ShardsKnowHowTheyWereCutAndRead) {
   EXPECT_EQ(options.at("partition-seed"), 5);
   EXPECT_EQ(options.at("keep-direction"), true);
   EXPECT_EQ(options.at("regression"), true);
+  EXPECT_EQ(options.at("ignore-weights"), true);
 
   const std::string again = (folder / "again").string();
   const auto repeated =

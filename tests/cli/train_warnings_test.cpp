@@ -42,6 +42,10 @@ TEST_F(TrainWarnings, NameFlagsWithoutEffect) {
   EXPECT_EQ(warnings({"--parts", "1", "--bits-policy", "degree", "--bits", "2"}),
             "warning: --bits and --bits-policy have no effect with --parts 1: nothing is "
             "exchanged\n");
+  EXPECT_THAT(warnings({"--bits-policy", "degree", "--bits", "8"}),
+              HasSubstr("--bits-policy has no effect with rows that have 8 bits throughout\n"));
+  EXPECT_THAT(warnings({"--bits-policy", "degree", "--bits", "4", "--hidden", "2"}),
+              HasSubstr("16 bits: --bits 16 sends less"));
   EXPECT_EQ(warnings({"--sync-every", "3"}),
             "warning: --sync-every has no effect with --staleness 0\n");
   EXPECT_EQ(warnings({"--stale-sites", "all"}),

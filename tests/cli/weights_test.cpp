@@ -418,6 +418,19 @@ TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
     test::write_text(folder_ / "project" / "run.json", text);
     EXPECT_EQ(run_command(eval).out, expected) << text;
   }
+  // Nor does that of the working directory, whose run the weights are not of.
+  fs::copy(folder_ / "run" / "checkpoints" / "epoch-000002", folder_ / "apart",
+           fs::copy_options::recursive);
+  train("other", {"--checkpoint-every", "2", "--hidden", "6"});
+  const fs::path before = fs::current_path();
+  for (const char* folder : {"project", "other"}) {
+    fs::current_path(folder_ / folder);
+    EXPECT_EQ(run_command(eval).out, expected) << folder;
+    const auto resumed = run_command(
+        {"train", "--resume", path("apart"), "--data", data_, "--out", path("new"), "--overwrite"});
+    EXPECT_EQ(resumed.code, 0) << folder << resumed.err;
+  }
+  fs::current_path(before);
   test::write_text(folder_ / "run" / "run.json", "{\"format\": ");
   const std::string damaged = "error: " + path("run/run.json") + " is not JSON";
   refused({"eval", "--checkpoint", path("run")}, 3, damaged);

@@ -98,7 +98,8 @@ def resume(options):
     for more in ([], ["--transport", "tcp"]):
         words = [options.heliograph, "train", "--resume", out, "--epochs", "3", *more, "--out"]
         job = require_codes(start(options, 2, [*words, new_folder(options)]), [0, 0], words)
-        require("so the resumed run leaves out --link-gbps 100 and --link-latency-us 1\n"
+        require("so the resumed run leaves out --link-gbps 100 and --link-latency-us 1 from "
+                "now on\n"
                 in job.read("err.0"), job.words())
         job = start(options, 2, [*words, new_folder(options), "--link-gbps", "1"])
         require(set(codes_of(job)) == {2} and "shape the links between threads" in job.words(), job.words())

@@ -315,7 +315,7 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   o.model.layers = 1;
   EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
   o.transport.row_blocks = 8;
-  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
+  EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower row-blocks or hidden");
   EXPECT_EQ(advice(MemoryUse::gradients, o, false), "lower row-blocks or hidden");
   EXPECT_EQ(advice(MemoryUse::halo, o, true), "lower row-blocks");
   EXPECT_EQ(advice(MemoryUse::features, o, false),
@@ -328,6 +328,8 @@ TEST(MemoryCheck, AdvisesOneBlockWhereTheRunHasChosenSeveral) {
   EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, true, true, false)), "take row-blocks 1");
   EXPECT_EQ(advice_of(MemoryUse::gradients, remedies_of(o, true, true, false)),
             "lower hidden or layers, or take row-blocks 1");
+  EXPECT_EQ(advice_of(MemoryUse::activations, remedies_of(o, true, true, false)),
+            "lower hidden or layers, or take row-blocks 1");
 }
 
 TEST(MemoryCheck, AdvisesAResumedRunOnlyWhatItMayChange) {
@@ -338,11 +340,38 @@ TEST(MemoryCheck, AdvisesAResumedRunOnlyWhatItMayChange) {
   for (const MemoryUse use : {MemoryUse::halo, MemoryUse::weights, MemoryUse::features}) {
     EXPECT_EQ(advice_of(use, remedies_of(o, false, false, false)), none);
   }
+  for (const MemoryUse use : {MemoryUse::activations, MemoryUse::features}) {
+    EXPECT_THAT(advice_of(use, remedies_of(o, false, true, false)),
+                ::testing::StartsWith("take row-blocks 1"));
+  }
   o.transport.row_blocks = 8;
   o.verify_every = 1;
+  EXPECT_EQ(advice_of(MemoryUse::activations, remedies_of(o, false, false, false)),
+            "take verify 0");
   EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, false, true, true)),
             "lower row-blocks, or take verify 0, or leave out guard if the checkpoint's run had "
             "none");
+}
+
+TEST(MemoryCheck, CountsTheLargestExchangeOfAPolicyOfBits) {
+  const Dataset data = test::make_small_dataset(3000, 50, 7, 3);
+  const auto halo = [&](int bits, int staleness, BitsPolicy policy, std::int64_t rows) {
+    TrainOptions o = options_of(ModelKind::sage, bits, staleness);
+    o.exchange.bits_policy = policy;
+    return least_memory(data, o, 0, rows)[MemoryUse::halo];
+  };
+  const auto uniform = [&](int bits, int staleness) {
+    return halo(bits, staleness, BitsPolicy::uniform, 1000);
+  };
+  const auto trend = [&](int bits, int staleness) {
+    return halo(bits, staleness, BitsPolicy::trend, 1000);
+  };
+  EXPECT_EQ(trend(1, 0), uniform(8, 0));
+  EXPECT_EQ(trend(1, 2), std::max(uniform(4, 2), uniform(8, 0)));
+  EXPECT_EQ(trend(8, 2), uniform(8, 2));
+  TrainOptions o = options_of(ModelKind::sage, 4, 2);
+  o.exchange.bits_policy = BitsPolicy::degree;
+  EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, true, false, false)), "lower staleness");
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {

@@ -49,7 +49,8 @@ TEST(AveragePrecision, HandWorked) {
   // Nodes of equal scores share a threshold: precision 2/3 at recall 2/3, then 3/5 at recall 1.
   EXPECT_DOUBLE_EQ(average_precision({{2, 1}, {2, 0}, {2, 1}, {1, 1}, {1, 0}}),
                    2.0 / 3 * 2 / 3 + 3.0 / 5 * 1 / 3);
-  EXPECT_DOUBLE_EQ(average_precision({{1, 1}, {2, 1}}), 1.0);
+  EXPECT_DOUBLE_EQ(average_precision({{1, 0}, {2, 1}}), 1.0);
+  EXPECT_TRUE(std::isnan(average_precision({{1, 1}, {2, 1}})));
   EXPECT_TRUE(std::isnan(average_precision({{1, 0}, {2, 0}})));
   EXPECT_TRUE(std::isnan(average_precision({})));
 }

@@ -73,7 +73,7 @@ void HaloExchange::set_bits(std::vector<std::uint8_t> bits) {
   shard_.device().upload(placed_bits_.data(), bits_.data(), inner_rows);
 }
 
-void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
+void HaloExchange::tell_bits(std::vector<std::uint8_t> inner, Channel channel) {
   // 1, 2, 4 and 8 bits as 0, 1, 2 and 3.
   const auto packed_size = [](std::size_t rows) { return (rows + 3) / 4; };
   std::vector<std::vector<std::uint8_t>> out, in;
@@ -92,16 +92,16 @@ void HaloExchange::tell_bits(std::vector<std::uint8_t> inner) {
     const auto received = std::as_writable_bytes(std::span(in.emplace_back(packed_size(rows))));
     if (rows > 0) receives.push_back({peer.rank, received.data(), received.size()});
   }
-  comm_.wait(comm_.post(Channel::moments, sends, receives));
+  comm_.wait(comm_.post(channel, sends, receives));
   for (std::size_t p = 0; p < in.size(); ++p) {
     const HaloPlan::Peer& peer = plan_.peers[p];
     for (std::int32_t i = 0; i < peer.halo_end - peer.halo_begin; ++i) {
-      const int told = 1 << (in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3);
-      if (told > most_bits_) {
+      const int bits = 1 << (in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3);
+      if (bits > most_bits_) {
         throw_error(ErrorCode::peer_lost, "{}: rank {} has told bits that no row may have",
                     site_.name, peer.rank);
       }
-      inner.push_back(static_cast<std::uint8_t>(told));
+      inner.push_back(static_cast<std::uint8_t>(bits));
     }
   }
   set_bits(std::move(inner));

@@ -48,8 +48,8 @@ class HaloExchange {
   /// Gives rows these bits, in the layout of keep_columns' format, from the next `draw_columns` on.
   void set_bits(std::vector<std::uint8_t> bits);
   /// Sets the bits of inner rows, 1, 2, 4 or 8 each, and of the halo rows of which the peers tell
-  /// it, in 2 bits a row on the channel of moments. Collective. Throws Error: peer_lost.
-  void tell_bits(std::vector<std::uint8_t> inner);
+  /// it, in 2 bits a row. Collective. Throws Error: peer_lost.
+  void tell_bits(std::vector<std::uint8_t> inner, Channel channel);
   /// The range of each inner row that the open exchange has encoded, with all rows offered; 0 for
   /// the others.
   std::vector<float> ranges() const;

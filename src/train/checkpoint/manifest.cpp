@@ -95,8 +95,11 @@ std::string rank_file(int rank) { return fmt::format("rank-{:05}.state", rank); 
 
 RunIdentity identify_run(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
+  TrainOptions options = plan.options();
+  fs::path& file = options.partition.file;
+  if (!file.empty()) file = fs::absolute(file);  // A run that resumes may start elsewhere.
   return {facts.name,           plan.dataset_hash(),
-          facts.partition_hash, options_to_json(plan.options()),
+          facts.partition_hash, options_to_json(options),
           facts.ranks,          {plan.covers(), plan.exchange().kept_columns}};
 }
 

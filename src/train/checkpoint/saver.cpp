@@ -191,7 +191,7 @@ void restore_guard(const StateFile& run, Trainer& trainer, const GuardState& gua
 }
 
 /// Gives the trainer the exchange that the losses of the run have led to.
-void follow_trend(Trainer& trainer, RunState& state) {
+void replay_trend(Trainer& trainer, RunState& state) {
   std::optional<ExchangeOptions> last;
   for (EpochReport& report : state.reports) {
     if (std::optional<ExchangeOptions> next = state.trend->act(report.epoch)) {
@@ -221,7 +221,7 @@ void restore_run(const CheckpointManifest& manifest, const fs::path& path, const
     require_tensors(state.best_model, best.string(), trainer);
   }
   if (state.guard.kept) restore_guard(run, trainer, state.guard);
-  if (state.trend) follow_trend(trainer, state);
+  if (state.trend) replay_trend(trainer, state);
   const std::string mine = rank_file(comm.rank());
   read_rank(StateFile(path / mine, manifest.file(mine, path)), comm, trainer, state);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -119,7 +120,8 @@ double average_precision(std::vector<std::pair<float, std::uint8_t>> scored) {
     sum += static_cast<double>(tied_positive) * static_cast<double>(positives) /
            static_cast<double>(i);
   }
-  return positives == 0 ? kNoScore : sum / static_cast<double>(positives);
+  const bool both = positives > 0 && positives < std::ssize(scored);
+  return both ? sum / static_cast<double>(positives) : kNoScore;
 }
 
 Scores distributed_scores(Metric metric, const LocalLabels& labels, ConstMatrixView logits,

@@ -295,12 +295,12 @@ void add_exchange(TrainFields& fields) {
       &ExchangeOptions::bits_forward);
   add_bits(fields, "bits-backward", "Bits per value of gradients, in the backward pass; likewise.",
            &ExchangeOptions::bits_backward);
-  fields.add("bits-policy",
-             "How bits differ from --bits, for comparison with Sylvie's adaptive version: by a "
-             "node's in-degree, the rows that a rank sends having --bits, then twice as many and "
-             "so on, up to 8, in groups of equal size (degree); all doubling and halving with the "
-             "trend of the loss, without lag while they rise (trend); or both.",
-             HELIOGRAPH_MEMBER(exchange.bits_policy));
+  fields.add(
+      "bits-policy",
+      "How bits differ from --bits, to compare with Sylvie's adaptive version: a rank's rows, "
+      "by in-degree, get --bits, twice that and so on, up to 8, in equal groups (degree); all "
+      "bits double, which ends lag, or halve with the trend of the loss (trend); or both.",
+      HELIOGRAPH_MEMBER(exchange.bits_policy));
   add_bits(
       fields, "gradient-bits",
       "Bits per value of weight gradients: 32 is exact fp32; 16, 8 and 4 are integers that are "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/compose.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/options/given.hpp"
 #include "train/training_loss.hpp"
@@ -32,11 +33,25 @@ ExchangeOptions exact_exchange(ExchangeOptions exchange) {
   return synchronous_exchange(std::move(exchange));
 }
 
-ExchangeOptions largest_exchange(ExchangeOptions exchange) {
-  if (bits_follow_trend(exchange.bits_policy)) {
-    exchange.bits_forward = exchange.bits_backward = static_cast<Bits>(kMostPolicyBits);
-  }
-  return exchange;
+std::vector<ExchangeOptions> trend_exchanges(const ExchangeOptions& exchange) {
+  if (!bits_follow_trend(exchange.bits_policy)) return {};
+  const auto with_bits = [&](int bits) {
+    ExchangeOptions of = exchange;
+    for (Bits* each : {&of.bits_forward, &of.bits_backward}) {
+      *each = static_cast<Bits>(std::max(bits, bit_count(*each)));
+    }
+    return of;
+  };
+  return {synchronous_exchange(with_bits(kMostPolicyBits)), with_bits(kMostPolicyBits / 2)};
+}
+
+bool may_change_bits(const TrainOptions& options) {
+  const ExchangeOptions& exchange = options.exchange;
+  if (exchange.bits_policy == BitsPolicy::uniform) return false;
+  const int given = bit_count(std::min(exchange.bits_forward, exchange.bits_backward));
+  const int fewest = bit_count(fewest_bits(options.model));
+  return given < kMostPolicyBits ||
+         (bits_follow_trend(exchange.bits_policy) && fewest < kMostPolicyBits);
 }
 
 std::vector<ExchangeOptions> raised_exchanges(const ExchangeOptions& exchange) {

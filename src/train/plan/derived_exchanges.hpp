@@ -11,9 +11,12 @@ namespace heliograph {
 ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
 ExchangeOptions exact_exchange(ExchangeOptions exchange);
 
-/// Of the exchanges that a run may have one after the other by its BitsPolicy, beginning with this,
-/// the one that takes the most memory.
-ExchangeOptions largest_exchange(ExchangeOptions exchange);
+/// Those that take the most memory of the exchanges that BitsPolicy::trend may make of this one:
+/// synchronous ones, and late ones, which never have the most bits. None for other policies.
+std::vector<ExchangeOptions> trend_exchanges(const ExchangeOptions& exchange);
+
+/// Whether a BitsPolicy may give rows other bits than the options do.
+bool may_change_bits(const TrainOptions& options);
 
 /// The exchanges that a guarded run may have one after the other, beginning with its own: each is
 /// synchronous and has twice the bits of the one before, up to 8. Rows that choose their bits count

@@ -24,13 +24,14 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const bool of_model = of_weights || largest == MemoryUse::activations ||
                         largest == MemoryUse::gradients || largest == MemoryUse::workspace;
   const bool of_scoring = largest == MemoryUse::evaluation;
-  // No option lowers the data set's own part, but any may lower the rest enough.
-  const bool of_data = !of_halo && !of_model && !of_scoring;
+  // No option lowers the data set's own part, but any may lower the rest enough. So may the few
+  // that a resumed run may change.
+  const bool of_data = !of_halo && !of_model && !of_scoring, any = of_data || can.resumed;
   std::vector<std::string> lower;
   for (const auto& [of, can_be, name] :
        {std::tuple(of_halo, can.bits, "--bits"),
         {of_halo, can.staleness, "--staleness"},
-        {of_halo || largest == MemoryUse::gradients, can.blocks, "--row-blocks"},
+        {true, can.blocks, "--row-blocks"},  // It changes no number.
         {of_model, can.hidden, "--hidden"},
         {of_model, can.layers, "--layers"},
         {of_weights, can.parts, "--parts"}}) {
@@ -40,11 +41,9 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const auto add = [&](const char* remedy) {
     text += (text.empty() ? "" : ", or ") + std::string(remedy);
   };
-  if ((of_halo || largest == MemoryUse::gradients || of_data) && can.one_block) {
-    add("take --row-blocks 1");
-  }
+  if (can.one_block) add("take --row-blocks 1");
   if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
-  if ((of_halo || of_scoring || of_data) && can.verification) {
+  if ((of_halo || of_scoring || any) && can.verification) {
     add(can.resumed ? "take --verify 0" : "leave out --verify");
   }
   if (can.guard) {

@@ -240,8 +240,9 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
                       {parts, halo, passes.blocks, dataset.graph.directed}, needs);
   if (options.verify_every > 0 && parts > 1) {
     add_halos(exact_exchange(options.exchange));
+    const std::vector<ExchangeOptions> later = trend_exchanges(options.exchange);
     if (options.exchange.staleness > 0) {
-      add_halos(synchronous_exchange(largest_exchange(options.exchange)));
+      add_halos(synchronous_exchange(later.empty() ? options.exchange : later.back()));
     }
     const std::span<const Site> summed =
         attends(composed) ? std::span<const Site>() : std::span(model.sites());
@@ -257,11 +258,10 @@ void add_later_exchanges(const std::vector<Site>& sites, const Parameters& param
   const auto bytes = [&](const ExchangeOptions& of) {
     return halo_bytes(sites, of, options.epochs, halos.rows, halos.blocks, halos.directed);
   };
-  std::int64_t most = bytes(largest_exchange(exchange));
-  if (guarded) {
-    for (const ExchangeOptions& raised : raised_exchanges(exchange)) {
-      most = std::max(most, bytes(raised));
-    }
+  std::int64_t most = bytes(exchange);
+  for (const ExchangeOptions& later :
+       guarded ? raised_exchanges(exchange) : trend_exchanges(exchange)) {
+    most = std::max(most, bytes(later));
   }
   needs[MemoryUse::halo] += most - bytes(exchange);
   if (!guarded) return;
@@ -291,7 +291,8 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool
       std::max(bit_count(exchange.bits_forward), bit_count(exchange.bits_backward));
   const bool chooses_blocks = options.transport.row_blocks == 0;
   const bool resumed = !options.checkpoint.resume.empty();
-  return {.bits = !resumed && (most_bits > 1 || !exchange.auto_bits.empty()),
+  const bool lower = most_bits > 1 && exchange.bits_policy == BitsPolicy::uniform;
+  return {.bits = !resumed && (lower || !exchange.auto_bits.empty()),
           .staleness = !resumed && exchange.staleness > 0,
           .partitioner = !resumed && !cut && options.partition.partitioner != Partitioner::metis,
           .blocks = in_blocks && !chooses_blocks,

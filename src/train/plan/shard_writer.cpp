@@ -1,3 +1,5 @@
+#include "train/plan/shard_writer.hpp"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +12,6 @@
 #include "graph/task_name.hpp"
 #include "heliograph/io.hpp"
 #include "heliograph/model.hpp"
-#include "heliograph/shards.hpp"
 #include "train/options/json.hpp"
 #include "train/plan/dataset_plan.hpp"
 #include "train/plan/shard_format.hpp"
@@ -131,6 +132,11 @@ void check_shard_target(const fs::path& directory, bool overwrite) {
 
 void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
                   const fs::path& directory, bool overwrite) {
+  write_shards(dataset, partition, options, directory, overwrite, ordered_json::object());
+}
+
+void write_shards(const Dataset& dataset, const Partition& partition, const TrainOptions& options,
+                  const fs::path& directory, bool overwrite, const ordered_json& reading) {
   check_shard_target(directory, overwrite);
   NewDirectory shards(directory);
   PlanPurpose purpose;
@@ -173,6 +179,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
+  manifest["reading"] = reading;
   manifest["partition"] = partition_to_json(facts.quality);
   manifest["covers"] = covers_to_json(*facts.covers);
   manifest["ranks"] = ordered_json::array();
