@@ -132,7 +132,13 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.regression = options.regression;
   reading.target = options.target;
   reading.log = progress.callback();
-  return load_dataset(options.data, reading, counts);
+  Dataset dataset = load_dataset(options.data, reading, counts);
+  if (options.keep_direction && !dataset.graph.directed) {  // As a config may have it.
+    progress.callback()(
+        LogLevel::warning,
+        fmt::format("--keep-direction has no effect: {} holds an undirected graph", options.data));
+  }
+  return dataset;
 }
 
 std::string describe(const Dataset& dataset) {

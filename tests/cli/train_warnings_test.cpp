@@ -34,6 +34,13 @@ class TrainWarnings : public test::CommandTest {
   }
 };
 
+TEST_F(TrainWarnings, NameAConfigsDirectionOfAnUndirectedGraph) {
+  const std::string config = path("config.json");
+  test::write_text(config, R"({"keep-direction": true})");
+  EXPECT_EQ(warnings({"--config", config}),
+            "warning: --keep-direction has no effect: " + data_ + " holds an undirected graph\n");
+}
+
 TEST_F(TrainWarnings, NameFlagsWithoutEffect) {
   EXPECT_EQ(
       warnings({"--parts", "1", "--bits", "1", "--staleness", "2"}),
