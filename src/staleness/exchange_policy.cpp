@@ -51,6 +51,15 @@ std::vector<int> chosen_sites(const std::string& value, std::span<const Site> si
   return ids;
 }
 
+/// The mean of `of(bits)` over the groups of BitsPolicy::degree.
+template <class Of>
+double mean_of_groups(int fewest, Of of) {
+  double sum = 0;
+  int groups = 0;
+  for (int bits = fewest; bits <= kMostPolicyBits; bits *= 2, ++groups) sum += of(bits);
+  return sum / groups;
+}
+
 }  // namespace
 
 // No halo value is older than the run. A run of one epoch still has two slots if a site is late,
@@ -104,12 +113,7 @@ double ExchangePolicy::budget_row_bytes(const Site& site) const {
     return static_cast<double>(format.row_bytes(site.cols));
   };
   int below = fewest_bits(site);
-  if (by_degree() && varies(site)) {
-    double sum = 0;
-    int groups = 0;
-    for (int bits = below; bits <= most_bits(); bits *= 2, ++groups) sum += at(bits);
-    return sum / groups;
-  }
+  if (by_degree() && varies(site)) return mean_of_groups(below, at);
   if (!budget_ || !varies(site) || budget_->mean_bits <= below) return at(below);
   // Rows end with a whole byte, so bytes do not grow evenly with bits.
   while (2 * below < budget_->mean_bits) below *= 2;
@@ -124,12 +128,7 @@ std::size_t ExchangePolicy::most_row_bytes_of_run(const Site& site) const {
 
 double ExchangePolicy::mean_row_bytes(const Site& site) const {
   if (by_degree() && varies(site)) {
-    double sum = 0;
-    int groups = 0;
-    for (int bits = fewest_bits(site); bits <= most_bits(); bits *= 2, ++groups) {
-      sum += mean_row_bytes(site, bits);
-    }
-    return sum / groups;
+    return mean_of_groups(fewest_bits(site), [&](int bits) { return mean_row_bytes(site, bits); });
   }
   const bool chosen = varies(site) && budget_->mean_bits > fewest_bits(site);
   return chosen ? budget_row_bytes(site) : mean_row_bytes(site, fewest_bits(site));
