@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "core/buffer.hpp"
@@ -28,7 +27,7 @@ class RecordedSums {
       std::copy_n(sums.row(r), sums.cols, copy.view().row(r));
     }
   }
-  /// What has been recorded of a site; without rows if nothing has.
+  /// What has been recorded of a site; without columns if nothing has.
   MatrixView of(const Site& site) const { return sums_[static_cast<std::size_t>(site.id)].view(); }
 
  private:

@@ -42,6 +42,8 @@ class ExchangePolicy {
   /// `options.stale_sites` names another.
   ExchangePolicy(const ExchangeOptions& options, int epochs, std::span<const Site> sites);
 
+  const ExchangeOptions& options() const { return options_; }
+
   Delivery of(const Site& site, Clock clock) const {
     return {late(site) ? lag(clock) : 0, format(site)};
   }

@@ -154,7 +154,6 @@ Trainer::Trainer(const RunPlan& plan, RankData data, Communicator& comm, MemoryA
 }
 
 void Trainer::make_halo(const ExchangeOptions& exchange) {
-  exchange_ = exchange;
   const HostValues<const float> forward(train_->op().sum_scales(Direction::forward), device()),
       backward(train_->op().sum_scales(Direction::backward), device());
   const SumScales scales{forward.view(), backward.view()};
@@ -165,8 +164,8 @@ void Trainer::make_halo(const ExchangeOptions& exchange) {
 
 void Trainer::make_verifier() {
   if (plan_.options().verify_every == 0 || comm_.size() == 1) return;
-  verifier_.emplace(plan_, exchange_, comm_, train_->placed(), model_->parameters(),
-                    model_->sites(), *halo_, account_);
+  verifier_.emplace(plan_, comm_, train_->placed(), model_->parameters(), model_->sites(), *halo_,
+                    account_);
 }
 
 void Trainer::set_exchange(const ExchangeOptions& exchange) {

@@ -120,8 +120,7 @@ class Trainer {
   std::unique_ptr<Network> model_;
   std::optional<TrainingLoss> training_loss_;
   PhaseClock times_;
-  PhaseClock asking_;         ///< Time to ask a device for work. It is not reported.
-  ExchangeOptions exchange_;  ///< Of `halo_`.
+  PhaseClock asking_;  ///< Time to ask a device for work. It is not reported.
   std::unique_ptr<StaleHalo> halo_;
   std::optional<Verifier> verifier_;
   std::optional<WeightUpdate> update_;

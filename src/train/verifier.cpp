@@ -44,23 +44,26 @@ struct Verifier::Products {
   }
 };
 
-Verifier::Verifier(const RunPlan& plan, const ExchangeOptions& exchange, Communicator& comm,
-                   const PlacedShard& shard, const Parameters& parameters,
-                   std::span<const Site> sites, StaleHalo& trained, MemoryAccount* account)
+Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
+                   const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
+                   MemoryAccount* account)
     : comm_(comm),
       parameters_(parameters),
       sites_(sites.begin(), sites.end()),
-      attends_(attends(plan.options().model)),
       trained_(trained),
-      exact_(comm, shard, ExchangePolicy(exact_exchange(exchange), plan.options().epochs, sites),
-             sites, plan.blocks(), plan.options().seed, unused_, account),
+      exact_(
+          comm, shard,
+          ExchangePolicy(exact_exchange(trained.policy().options()), plan.options().epochs, sites),
+          sites, plan.blocks(), plan.options().seed, unused_, account),
       outcome_bytes_(MemoryUse::evaluation, account),
       sum_(comm, Channel::evaluation, account) {
-  outcome_bytes_.set(outcome_bytes(parameters, attends_ ? std::span<const Site>() : sites,
+  const bool sums = !attends(plan.options().model);
+  outcome_bytes_.set(outcome_bytes(parameters, sums ? sites : std::span<const Site>(),
                                    shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
   coded_.emplace(comm, shard,
-                 ExchangePolicy(synchronous_exchange(exchange), plan.options().epochs, sites),
+                 ExchangePolicy(synchronous_exchange(trained.policy().options()),
+                                plan.options().epochs, sites),
                  sites, plan.blocks(), plan.options().seed, unused_, account);
 }
 
@@ -105,7 +108,7 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
     const Delivery delivery = policy.of(site, clock);
     const bool late = delivery.lag > 0, rounds = delivery.format.bits < 32;
     if (!late && !rounds) continue;
-    const auto with = [&](StaleHalo& halo) {
+    const auto with = [&](StaleHalo& halo, RecordedSums* recorded) {
       MixedHalo mixed(sites_, exact_);
       mixed.move(site, halo);
       // Late gradients of attention were computed from rows that training had sent.
@@ -113,14 +116,13 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
         const bool pair = sent.keeps_sent && sent.layer == site.layer;
         if (pair && late && &halo == &trained_) mixed.move_kept(sent, halo);
       }
-      RecordedSums sums(sites_.size(), site);
-      VerifiedPart part = compare(exact, run(mixed, &sums, make_step));
-      part.site = site.name;
-      part.aggregate = compare(exact_sums.of(site), sums.of(site));
-      return part;
+      return compare(exact, run(mixed, recorded, make_step));
     };
-    VerifiedPart part = with(trained_);
-    if (rounds) part.bits_alone = (late ? with(coded()) : part).gradient.relative;
+    RecordedSums sums(sites_.size(), site);
+    VerifiedPart part = with(trained_, &sums);
+    part.site = site.name;
+    part.aggregate = compare_sums(exact_sums.of(site), sums.of(site));
+    if (rounds) part.bits_alone = (late ? with(coded(), nullptr) : part).gradient.relative;
     result.parts.push_back(std::move(part));
   }
   MixedHalo all_trained(sites_, trained_);
@@ -153,8 +155,8 @@ VerifiedError Verifier::error_of_ranks(const Products& mine) {
   return Products{sums[0], sums[1], sums[2], sums[3]}.error();
 }
 
-std::optional<VerifiedError> Verifier::compare(const MatrixView& exact, const MatrixView& moved) {
-  if (attends_) return std::nullopt;
+std::optional<VerifiedError> Verifier::compare_sums(ConstMatrixView exact, ConstMatrixView moved) {
+  if (exact.cols == 0) return std::nullopt;  // A rank without rows has columns, too.
   Products sums;
   for (std::int64_t r = 0; r < exact.rows; ++r) {
     for (std::int64_t c = 0; c < exact.cols; ++c) sums.add(exact.row(r)[c], moved.row(r)[c]);

@@ -23,11 +23,11 @@ namespace heliograph {
 /// one. The host must compute. Only the rank's own thread may use it.
 class Verifier {
  public:
-  /// `trained`: the halo of training, which has this exchange; the other halos are like it. The
-  /// references but `exchange` must outlive the object.
-  Verifier(const RunPlan& plan, const ExchangeOptions& exchange, Communicator& comm,
-           const PlacedShard& shard, const Parameters& parameters, std::span<const Site> sites,
-           StaleHalo& trained, MemoryAccount* account);
+  /// `trained`: the halo of training; the other halos are like it. The references must outlive the
+  /// object.
+  Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& shard,
+           const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
+           MemoryAccount* account);
 
   /// What all ranks' objects count of their outcomes. `sites`: none for attention. `nodes`: of the
   /// training graph.
@@ -54,14 +54,13 @@ class Verifier {
   VerifiedError error_of_ranks(const Products& mine);  ///< Collective.
   /// Collective.
   VerifiedPart compare(const Outcome& exact, const Outcome& moved);
-  /// Of the sums of one site; empty for attention. Collective.
-  std::optional<VerifiedError> compare(const MatrixView& exact, const MatrixView& moved);
+  /// Of the sums of one site; empty if there are none. Collective.
+  std::optional<VerifiedError> compare_sums(ConstMatrixView exact, ConstMatrixView moved);
   StaleHalo& coded() { return coded_ ? *coded_ : trained_; }
 
   Communicator& comm_;
   const Parameters& parameters_;
   std::vector<Site> sites_;
-  bool attends_;  ///< Whether the model has attention.
   StaleHalo& trained_;
   PhaseClock unused_;
   StaleHalo exact_;
