@@ -29,6 +29,8 @@ class KeptColumns {
   KeptColumns(const KeptColumns&) = delete;
   KeptColumns& operator=(const KeptColumns&) = delete;
 
+  const RowFormat& format() const { return m_.format; }
+
   /// Gives each row's codes the lowest `bits[row]` bits of the format, from the next `draw` on.
   void set_bits(std::span<const std::uint8_t> bits);
 

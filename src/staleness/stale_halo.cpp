@@ -53,13 +53,16 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       halo.exchange->keep_columns(policy.of(site, {}).format, policy.slots(site), packed_, account);
       std::size_t& expanded = turns() == 1 ? most_packed : most_expanded[shared_place(site, 0)];
       if (policy.varies(site)) {
-        halo.exchange->set_bits(std::vector<std::uint8_t>(
-            static_cast<std::size_t>(plan.inner_rows) + static_cast<std::size_t>(plan.halo_rows),
-            static_cast<std::uint8_t>(policy.fewest_bits(site))));
-      }
-      if (policy.varies(site) && policy.by_degree() && scales != nullptr) {
-        halo.exchange->tell_bits(bits_by_degree(plan, shard.shard(), policy.fewest_bits(site)),
-                                 Channel::evaluation);
+        const int fewest = policy.fewest_bits(site);
+        if (policy.by_degree() && scales != nullptr) {
+          halo.exchange->tell_bits(bits_by_degree(plan, shard.shard(), fewest),
+                                   Channel::evaluation);
+        } else {
+          const auto rows =
+              static_cast<std::size_t>(plan.inner_rows) + static_cast<std::size_t>(plan.halo_rows);
+          halo.exchange->set_bits(
+              std::vector<std::uint8_t>(rows, static_cast<std::uint8_t>(fewest)));
+        }
       }
       most_packed = std::max(most_packed, sent);
       expanded = std::max(expanded, received);

@@ -35,7 +35,6 @@ void HaloExchange::keep_columns(RowFormat format, int epochs, const Buffer& pack
                                 MemoryAccount* account) {
   packed_ = &packed;
   account_ = account;
-  most_bits_ = format.bits;
   std::vector<std::int64_t> mine, sent, starts{0};
   for (std::int32_t row = 0; row < plan_.inner_rows; ++row) mine.push_back(node_of(row));
   for (const SendSchedule::Message& message : schedule_.messages()) {
@@ -97,7 +96,7 @@ void HaloExchange::tell_bits(std::vector<std::uint8_t> inner, Channel channel) {
     const HaloPlan::Peer& peer = plan_.peers[p];
     for (std::int32_t i = 0; i < peer.halo_end - peer.halo_begin; ++i) {
       const int bits = 1 << (in[p][static_cast<std::size_t>(i / 4)] >> (i % 4 * 2) & 3);
-      if (bits > most_bits_) {
+      if (bits > received_columns_->format().bits) {
         throw_error(ErrorCode::peer_lost, "{}: rank {} has told bits that no row may have",
                     site_.name, peer.rank);
       }

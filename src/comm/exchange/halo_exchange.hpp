@@ -151,7 +151,6 @@ class HaloExchange {
   std::uint64_t seed_;
   std::vector<RecvMessage> receives_;
   std::vector<std::int64_t> sent_;
-  int most_bits_ = 0;  ///< Those of keep_columns' format.
   std::vector<std::uint8_t> bits_;
   Buffer placed_bits_;  ///< Those of inner rows, on the device.
   MemoryAccount* account_ = nullptr;
