@@ -30,7 +30,9 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
                 fmt::format("--{} does not apply: {} holds shards, which are read and cut already",
                             name, data));
   }
-  const nlohmann::json shaped = shaping_options_of(data);
+  const nlohmann::json manifest = read_shard_manifest(data), none = nlohmann::json::object();
+  nlohmann::json shaped = manifest.at("options");
+  shaped.update(manifest.value("cut", none));  // Shards of earlier versions lack it.
   const nlohmann::ordered_json asked = options_to_json(request.train);
   const nlohmann::ordered_json defaults = options_to_json(TrainOptions());
   for (const auto& [name, value] : shaped.items()) {
@@ -47,10 +49,10 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
                                                  name, wish.dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
-  const nlohmann::json manifest = read_shard_manifest(data);
   const auto fields = input_fields();
-  apply_json(std::span<const OptionField<DataOptions>>(fields),
-             manifest.value("reading", nlohmann::json::object()), data, request.input);
+  apply_json(std::span<const OptionField<DataOptions>>(fields), manifest.value("reading", none),
+             data, request.input);
+  // A native graph, which import has read, says these itself.
   request.input.keep_direction = manifest.at("directed") == true;
   request.input.regression = manifest.at("labels").at("task") == choice_name(Task::regression);
   return replaced;

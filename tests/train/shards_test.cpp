@@ -186,6 +186,25 @@ TEST(ShardFiles, OfOtherShardsAreRefusedAsSuch) {
   expect_refused(ErrorCode::mismatch, other, "another rank");
 }
 
+// Each host may cut its own shards of one partition.
+TEST(ShardFiles, OfOnePartitionBelongTogetherHoweverTheyWereCut) {
+  const Dataset dataset = dataset_of({"any"});
+  TrainOptions options = shard_options({"any"});
+  const Partition partition = make_partition(dataset.graph, options.partition);
+  const test::TemporaryDirectory directory;
+  const auto manifest_of = [&](const char* name) {
+    write_shards(dataset, partition, options, directory / name);
+    return nlohmann::ordered_json::parse(test::read_text(directory / name / "manifest.json"));
+  };
+  const auto one = manifest_of("one");
+  options.partition.partitioner = Partitioner::file;
+  options.partition.file = "owners";
+  const auto other = manifest_of("other");
+  EXPECT_EQ(one.at("identity"), other.at("identity"));
+  EXPECT_EQ(one.at("ranks"), other.at("ranks"));
+  EXPECT_EQ(other.at("cut").at("partitioner"), "file:" + fs::absolute("owners").string());
+}
+
 TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   const test::TemporaryDirectory directory;
   const Dataset dataset = dataset_of({"any"});

@@ -37,8 +37,8 @@ constexpr std::string_view kFree[] = {"epochs",           "patience",       "par
                                       "verify",           "guard"};
 /// Options that do not change what weights mean, so that a new run may begin with these weights.
 constexpr std::string_view kNotInWeights[] = {
-    "parts",         "exchange",  "kept-columns", "bits", "bits-forward", "bits-backward",
-    "gradient-bits", "staleness", "stale-sites",  "lr",   "dropout"};
+    "parts",       "exchange",      "kept-columns", "bits",        "bits-forward", "bits-backward",
+    "bits-policy", "gradient-bits", "staleness",    "stale-sites", "lr",           "dropout"};
 /// Groups of options that may differ, all but --device.
 constexpr std::string_view kFreeGroups[] = {"Transport", "Checkpoints"};
 
@@ -95,11 +95,8 @@ std::string rank_file(int rank) { return fmt::format("rank-{:05}.state", rank); 
 
 RunIdentity identify_run(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
-  TrainOptions options = plan.options();
-  fs::path& file = options.partition.file;
-  if (!file.empty()) file = fs::absolute(file);  // A run that resumes may start elsewhere.
   return {facts.name,           plan.dataset_hash(),
-          facts.partition_hash, options_to_json(options),
+          facts.partition_hash, options_for_elsewhere(plan.options()),
           facts.ranks,          {plan.covers(), plan.exchange().kept_columns}};
 }
 

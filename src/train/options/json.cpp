@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -414,6 +415,12 @@ std::span<const OptionField<TrainOptions>> train_option_fields() {
 
 nlohmann::ordered_json options_to_json(const TrainOptions& options) {
   return fields_to_json(train_option_fields(), options);
+}
+
+nlohmann::ordered_json options_for_elsewhere(TrainOptions options) {
+  std::filesystem::path& file = options.partition.file;
+  if (!file.empty()) file = std::filesystem::absolute(file);
+  return options_to_json(options);
 }
 
 std::string seeded_split(const TrainOptions& options) {

@@ -18,6 +18,9 @@ std::span<const OptionField<TrainOptions>> train_option_fields();
 /// The options keyed by flag names, as a config file may hold them.
 nlohmann::ordered_json options_to_json(const TrainOptions& options);
 
+/// The same for a file that is read in other directories: paths of partition files are absolute.
+nlohmann::ordered_json options_for_elsewhere(TrainOptions options);
+
 /// "random:60/20/20, seed 3": what decides the split of a data set.
 std::string seeded_split(const TrainOptions& options);
 

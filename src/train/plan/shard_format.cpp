@@ -9,9 +9,14 @@ namespace heliograph {
 std::string shard_file_name(int rank) { return fmt::format("rank-{:04}.shard", rank); }
 
 const std::vector<std::string>& shard_option_names() {
-  static const std::vector<std::string> names{
-      "split",       "split-seed", "stratified",     "normalize",     "inductive", "parts",
-      "partitioner", "objective",  "partition-seed", "balance-train", "node-order"};
+  static const std::vector<std::string> names{"split",     "split-seed", "stratified", "normalize",
+                                              "inductive", "parts",      "node-order"};
+  return names;
+}
+
+const std::vector<std::string>& cut_option_names() {
+  static const std::vector<std::string> names{"partitioner", "objective", "partition-seed",
+                                              "balance-train"};
   return names;
 }
 

@@ -31,6 +31,10 @@ std::string shard_file_name(int rank);
 /// The options that are fixed in shards, by flag name. Training takes them from the manifest.
 const std::vector<std::string>& shard_option_names();
 
+/// The options that say how the graph was cut. Runs report them; they are no part of the identity,
+/// which is that of any shards with the same partition.
+const std::vector<std::string>& cut_option_names();
+
 /// A HaloPlan as two arrays.
 struct FlatPlan {
   std::vector<std::int32_t> peers;  ///< For each peer: rank, halo begin, halo end, rows to send.

@@ -97,13 +97,11 @@ void write_scope(RankFile& file, const RankData& data, GraphScope scope, bool we
   write(prefix + "feature_values", std::span(x.sparse.values, entries));
 }
 
-/// The options that are fixed in the shards, by flag name.
-ordered_json shaping_options(TrainOptions options) {
-  fs::path& file = options.partition.file;
-  if (!file.empty()) file = fs::absolute(file);  // A run may start elsewhere.
-  const ordered_json all = options_to_json(options);
+/// The options of these names, by flag name.
+ordered_json some_options(const TrainOptions& options, const std::vector<std::string>& names) {
+  const ordered_json all = options_for_elsewhere(options);
   ordered_json some = ordered_json::object();
-  for (const std::string& name : shard_option_names()) {
+  for (const std::string& name : names) {
     if (all.contains(name)) some[name] = all.at(name);
   }
   return some;
@@ -166,7 +164,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
         {"class_names", facts.class_names}}},
       {"statistics", {{"mean", facts.statistics.mean}, {"deviation", facts.statistics.deviation}}},
       {"target", {{"mean", facts.target.mean}, {"deviation", facts.target.deviation}}},
-      {"options", shaping_options(plan.options())},
+      {"options", some_options(plan.options(), shard_option_names())},
       {"graph_hash", dataset_hash(dataset)},
       {"partition_hash", facts.partition_hash},
   };
@@ -179,6 +177,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
   const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
+  manifest["cut"] = some_options(plan.options(), cut_option_names());
   manifest["reading"] = reading;
   manifest["partition"] = partition_to_json(facts.quality);
   manifest["covers"] = covers_to_json(*facts.covers);
