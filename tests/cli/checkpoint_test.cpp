@@ -117,6 +117,7 @@ TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
                                    "--init-from", "start"}))
                 .code,
             0);
+  fs::copy(saved("run", 2), folder_ / "first", fs::copy_options::recursive);
   fs::create_directory(folder_ / "elsewhere");
   fs::current_path(folder_ / "elsewhere");
   auto outcome = run_command({"train", "--resume", path("run"), "--epochs", "6"});
@@ -125,10 +126,12 @@ TEST_F(Checkpoint, ARunGoesOnFromAnotherFolder) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(run_command({"eval", "--checkpoint", path("run")}).code, 0);
   EXPECT_EQ(read_json(folder_ / "run" / "run.json").at("options").at("init-from"), path("start"));
-  // run.json is that of a start here, and this checkpoint is of another.
+  // run.json is of a start in this folder now, and the first checkpoint of one in the other.
+  fs::rename(folder_ / "first", saved("run", 2));
   outcome = run_command(
-      {"train", "--resume", saved("run", 6).string(), "--epochs", "7", "--out", path("again")});
+      {"train", "--resume", saved("run", 2).string(), "--epochs", "3", "--out", path("again")});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+  fs::remove_all(saved("run", 2));
 
   fs::rename(folder_ / "ring", folder_ / "moved");
   outcome = run_command({"train", "--resume", path("run"), "--epochs", "9"});
