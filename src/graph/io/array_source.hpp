@@ -97,17 +97,19 @@ class MadeArrays final : public ArraySource {
   /// `title`: the file or part of one that the array is made from, if it has another name.
   void add(const std::string& name, Make make, const std::string& title = "") {
     names_.insert(name);
-    makers_[name] = std::move(make);
-    titles_[name] = title.empty() ? name : title;
+    made_[name] = {std::move(make), title.empty() ? name : title};
   }
   /// A file or a part of one that log_unread names.
   void add_unread(const std::string& name) { tables_.insert(name); }
 
  private:
-  NpyArray load(const std::string& name) const override { return makers_.at(name)(); }
-  std::string title(const std::string& name) const override { return titles_.at(name); }
-  std::map<std::string, Make> makers_;
-  std::map<std::string, std::string> titles_;
+  struct Made {
+    Make make;
+    std::string title;
+  };
+  NpyArray load(const std::string& name) const override { return made_.at(name).make(); }
+  std::string title(const std::string& name) const override { return made_.at(name).title; }
+  std::map<std::string, Made> made_;
 };
 
 }  // namespace heliograph

@@ -63,13 +63,12 @@ NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t n
         "to test: choose another split",
         name);
   }
-  std::vector<std::int8_t> flags;
-  for (std::int64_t i = 0; i < nodes * count; ++i) {
-    const auto [node, split] =
-        count == nodes ? std::pair(i % nodes, i / nodes) : std::pair(i / count, i % count);
-    flags.push_back(
-        splits[static_cast<std::size_t>(split)].role[static_cast<std::size_t>(node)] == role ? 1
-                                                                                             : 0);
+  const auto n = static_cast<std::size_t>(nodes), all = splits.size();
+  std::vector<std::int8_t> flags(n * all);
+  for (std::size_t s = 0; s < all; ++s) {
+    for (std::size_t v = 0; v < n; ++v) {
+      flags[n == all ? s * n + v : v * all + s] = splits[s].role[v] == role ? 1 : 0;
+    }
   }
   NpyArray array =
       as_array(std::move(name), std::move(flags), count == 1 ? Shape{nodes} : Shape{nodes, count});
