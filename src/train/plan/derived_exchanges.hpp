@@ -11,8 +11,8 @@ namespace heliograph {
 ExchangeOptions synchronous_exchange(ExchangeOptions exchange);
 ExchangeOptions exact_exchange(ExchangeOptions exchange);
 
-/// Those that take the most memory of the exchanges that BitsPolicy::trend may make of this one:
-/// synchronous ones, and late ones, which never have the most bits. None for other policies.
+/// Of the exchanges that BitsPolicy::trend may make of this one, those that take the most memory:
+/// first without lag and then, in fewer bits, with that of this one. None for other policies.
 std::vector<ExchangeOptions> trend_exchanges(const ExchangeOptions& exchange);
 
 /// Whether a BitsPolicy may give rows other bits than the options do.

@@ -24,9 +24,8 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   const bool of_model = of_weights || largest == MemoryUse::activations ||
                         largest == MemoryUse::gradients || largest == MemoryUse::workspace;
   const bool of_scoring = largest == MemoryUse::evaluation;
-  // No option lowers the data set's own part, but any may lower the rest enough. So may the few
-  // that a resumed run may change.
-  const bool of_data = !of_halo && !of_model && !of_scoring, any = of_data || can.resumed;
+  // No option lowers the data set's own part, but any may lower the rest enough.
+  const bool of_data = !of_halo && !of_model && !of_scoring;
   std::vector<std::string> lower;
   for (const auto& [of, can_be, name] :
        {std::tuple(of_halo, can.bits, "--bits"),
@@ -43,7 +42,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   };
   if (can.one_block) add("take --row-blocks 1");
   if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
-  if ((of_halo || of_scoring || any) && can.verification) {
+  if ((of_halo || of_scoring || of_data || can.resumed) && can.verification) {
     add(can.resumed ? "take --verify 0" : "leave out --verify");
   }
   if (can.guard) {
