@@ -22,6 +22,15 @@ TrainOptions small_options(int ranks, int epochs) {
   return o;
 }
 
+TrainOptions one_bit_options(ModelKind kind, int epochs) {
+  TrainOptions o = small_options(3, epochs);
+  o.model.kind = kind;
+  o.model.layers = 3;
+  o.model.hidden = 40;
+  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+  return o;
+}
+
 Bits bits_for(ModelKind kind, Bits wanted) {
   ModelOptions model;
   model.kind = kind;

@@ -22,12 +22,8 @@ namespace heliograph {
 namespace {
 
 TrainOptions options_of(ModelKind kind, const std::string& budget, int epochs) {
-  TrainOptions o = test::small_options(3, epochs);
-  o.model.kind = kind;
-  o.model.layers = 3;
-  o.model.hidden = 40;
+  TrainOptions o = test::one_bit_options(kind, epochs);
   o.model.dropout = 0.5F;
-  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   o.exchange.auto_bits = budget;
   return o;
 }

@@ -13,6 +13,7 @@
 #include "heliograph/partition.hpp"
 #include "heliograph/train.hpp"
 #include "staleness/degree_bits.hpp"
+#include "support/expect_error.hpp"
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
@@ -26,11 +27,7 @@ namespace {
 using ::testing::ElementsAre;
 
 TrainOptions with_policy(BitsPolicy policy, int epochs) {
-  TrainOptions o = test::small_options(3, epochs);
-  o.model.kind = ModelKind::sage;
-  o.model.layers = 3;
-  o.model.hidden = 40;
-  o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
+  TrainOptions o = test::one_bit_options(ModelKind::sage, epochs);
   o.exchange.bits_policy = policy;
   return o;
 }
@@ -38,11 +35,7 @@ TrainOptions with_policy(BitsPolicy policy, int epochs) {
 Dataset three_parts() { return test::make_small_dataset(300, 16, 5, 3); }
 
 std::vector<int> trend_changes(const TrainResult& result) {
-  std::vector<int> epochs;
-  for (const EpochReport& report : result.epochs) {
-    if (report.trend) epochs.push_back(report.epoch);
-  }
-  return epochs;
+  return test::epochs_with(result, &EpochReport::trend);
 }
 
 TEST(DegreeBits, GrowWithTheDegree) {
@@ -149,6 +142,9 @@ TEST(BitsPolicy, ByTrendIsResumedAndVerified) {
       const TrainResult resumed = train(data, part);
       test::expect_same_run(whole, resumed);
       EXPECT_EQ(trend_changes(resumed), changes);
+      part.exchange.bits_policy = BitsPolicy::uniform;
+      test::expect_error(ErrorCode::mismatch, "init-from begins a new run from its weights",
+                         [&] { train(data, part); });
     }
   }
 }

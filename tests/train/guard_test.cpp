@@ -36,11 +36,7 @@ std::vector<double> losses_of(const TrainResult& result) {
 
 /// The epochs before which the guard acted.
 std::vector<int> actions_of(const TrainResult& result) {
-  std::vector<int> epochs;
-  for (const EpochReport& report : result.epochs) {
-    if (report.guard) epochs.push_back(report.epoch);
-  }
-  return epochs;
+  return test::epochs_with(result, &EpochReport::guard);
 }
 
 /// A run in fp32 that lags so much that it does not learn.
