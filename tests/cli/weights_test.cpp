@@ -437,6 +437,15 @@ TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
   refused({"train", "--resume", path("run")}, 3, damaged);
 }
 
+TEST_F(WeightsTest, ARunOnDevicesIsScoredOnACpuIfAskedTo) {
+  train("run");
+  auto manifest = test::read_json(folder_ / "run" / "run.json");
+  manifest["options"]["device"] = "cuda";
+  test::write_text(folder_ / "run" / "run.json", manifest.dump());
+  const auto scored = run_command({"eval", "--checkpoint", path("run"), "--device", "cpu"});
+  EXPECT_EQ(scored.code, 0) << scored.err;
+}
+
 TEST_F(WeightsTest, AConfigFromAnotherFolderFindsItsData) {
   const fs::path before = fs::current_path();
   fs::current_path(folder_.path());
