@@ -82,7 +82,7 @@ TEST_F(Ogb, ListedFilesAreNamedIfTheyAreNotRead) {
   text.clear();
   load_dataset(folder_ / "edges", options);
   EXPECT_THAT(text, HasSubstr("each gets the mean of its edges'"));
-  // A list that is missing is one that no other list can stand in for.
+  // Without one of its lists, a split is not read.
   const fs::path lists = folder_ / "tables" / "split";
   const fs::path name = fs::directory_iterator(lists)->path();
   fs::remove(name / "train.csv.gz");
