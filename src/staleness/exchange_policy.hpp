@@ -49,6 +49,8 @@ class ExchangePolicy {
   }
   /// Whether the site's halo rows are late in epochs that are not synchronous.
   bool late(const Site& site) const { return std::ranges::find(late_, site.id) != late_.end(); }
+  /// Whether the site's halo rows are those of their epoch in fp32, in every epoch.
+  bool exact(const Site& site) const { return !late(site) && format(site).bits == 32; }
   /// Which of this rank's rows a site sends to each peer.
   const HaloPlan& plan(const Site& site, const Shard& shard) const {
     return shard.plan(site.direction, site.partial_sums);

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -50,16 +51,21 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
     : comm_(comm),
       parameters_(parameters),
       sites_(sites.begin(), sites.end()),
+      inexact_(inexact(trained.policy(), sites)),
+      summed_(attends(plan.options().model) ? std::vector<Site>() : inexact_),
       trained_(trained),
       exact_(
           comm, shard,
           ExchangePolicy(exact_exchange(trained.policy().options()), plan.options().epochs, sites),
           sites, plan.blocks(), plan.options().seed, unused_, account),
       outcome_bytes_(MemoryUse::evaluation, account),
+      exact_sums_(shard.shard().inner_rows * sum_columns(summed_).all, shard.shard().inner_rows,
+                  sites.size(), account),
+      sums_(shard.shard().inner_rows * sum_columns(summed_).widest, shard.shard().inner_rows,
+            sites.size(), account),
       sum_(comm, Channel::evaluation, account) {
-  const bool sums = !attends(plan.options().model);
-  outcome_bytes_.set(outcome_bytes(parameters, sums ? sites : std::span<const Site>(),
-                                   shard.shard().inner_rows, plan.facts().classes, 1));
+  exact_sums_.record(summed_);
+  outcome_bytes_.set(outcome_bytes(parameters, shard.shard().inner_rows, plan.facts().classes, 1));
   if (!trained.policy().stale()) return;
   coded_.emplace(comm, shard,
                  ExchangePolicy(synchronous_exchange(trained.policy().options()),
@@ -67,17 +73,33 @@ Verifier::Verifier(const RunPlan& plan, Communicator& comm, const PlacedShard& s
                  sites, plan.blocks(), plan.options().seed, unused_, account);
 }
 
-std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::span<const Site> sites,
-                                     std::int64_t nodes, std::int64_t classes, int ranks) {
-  // Sums of all sites in the exact step and of one in another.
-  std::int64_t sums = 0, widest = 0;
-  for (const Site& site : sites) {
-    if (site.partial_sums) continue;
-    sums += padded_stride(site.cols);
-    widest = std::max(widest, padded_stride(site.cols));
-  }
+std::int64_t Verifier::outcome_bytes(const Parameters& parameters, std::int64_t nodes,
+                                     std::int64_t classes, int ranks) {
   // Each rank has two outcomes.
-  return 16 * ranks * parameters.flat_size() + nodes * (8 * classes + 4 * (sums + widest));
+  return 16 * ranks * parameters.flat_size() + 8 * nodes * classes;
+}
+
+std::vector<Site> Verifier::inexact(const ExchangePolicy& policy, std::span<const Site> sites) {
+  std::vector<Site> all;
+  std::ranges::copy_if(sites, std::back_inserter(all),
+                       [&](const Site& site) { return !site.partial_sums && !policy.exact(site); });
+  return all;
+}
+
+Verifier::SumColumns Verifier::sum_columns(std::span<const Site> sites) {
+  SumColumns columns;
+  for (const Site& site : sites) {
+    columns.all += padded_stride(site.cols);
+    columns.widest = std::max(columns.widest, padded_stride(site.cols));
+  }
+  return columns;
+}
+
+std::int64_t Verifier::sum_bytes(const ModelOptions& model, const ExchangePolicy& policy,
+                                 std::span<const Site> sites, std::int64_t nodes) {
+  if (attends(model)) return 0;
+  const SumColumns columns = sum_columns(inexact(policy, sites));
+  return 4 * nodes * (columns.all + columns.widest);
 }
 
 Verification Verifier::verify(Clock clock, MakeStep make_step) {
@@ -100,11 +122,9 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
   Verification result;
   result.epoch = static_cast<int>(clock.epoch);
   for (int i = 0; i < parameters_.count(); ++i) result.parameters.push_back(parameters_.name(i));
-  RecordedSums exact_sums(sites_.size());
-  const Outcome exact = run(exact_, &exact_sums, make_step);
+  const Outcome exact = run(exact_, &exact_sums_, make_step);
   const ExchangePolicy& policy = trained_.policy();
-  for (const Site& site : sites_) {
-    if (site.partial_sums) continue;
+  for (const Site& site : inexact_) {
     const Delivery delivery = policy.of(site, clock);
     const bool late = delivery.lag > 0, rounds = delivery.format.bits < 32;
     if (!late && !rounds) continue;
@@ -118,10 +138,10 @@ Verification Verifier::verify(Clock clock, MakeStep make_step) {
       }
       return compare(exact, run(mixed, recorded, make_step));
     };
-    RecordedSums sums(sites_.size(), site);
-    VerifiedPart part = with(trained_, &sums);
+    if (!summed_.empty()) sums_.record(std::span(&site, 1));
+    VerifiedPart part = with(trained_, &sums_);
     part.site = site.name;
-    part.aggregate = compare_sums(exact_sums.of(site), sums.of(site));
+    part.aggregate = compare_sums(exact_sums_.of(site), sums_.of(site));
     if (rounds) part.bits_alone = (late ? with(coded(), nullptr) : part).gradient.relative;
     result.parts.push_back(std::move(part));
   }

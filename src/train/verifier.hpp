@@ -29,10 +29,13 @@ class Verifier {
            const Parameters& parameters, std::span<const Site> sites, StaleHalo& trained,
            MemoryAccount* account);
 
-  /// What all ranks' objects count of their outcomes. `sites`: none for attention. `nodes`: of the
-  /// training graph.
-  static std::int64_t outcome_bytes(const Parameters& parameters, std::span<const Site> sites,
-                                    std::int64_t nodes, std::int64_t classes, int ranks);
+  /// What all ranks' objects count of their outcomes. `nodes`: of the training graph.
+  static std::int64_t outcome_bytes(const Parameters& parameters, std::int64_t nodes,
+                                    std::int64_t classes, int ranks);
+
+  /// What all ranks' objects hold of sums over neighbours. `nodes`: likewise.
+  static std::int64_t sum_bytes(const ModelOptions& model, const ExchangePolicy& policy,
+                                std::span<const Site> sites, std::int64_t nodes);
 
   /// Passes forward and backward with this halo, records sums if asked to, and leaves the rank's
   /// gradients in the parameters. Returns the values of the rank's logits.
@@ -45,6 +48,13 @@ class Verifier {
 
  private:
   struct Products;
+  /// The sites whose exchanges are not exact in every epoch, without those of partial sums.
+  static std::vector<Site> inexact(const ExchangePolicy& policy, std::span<const Site> sites);
+  /// The columns, padding included, of the sums of all of these sites, and of the widest.
+  struct SumColumns {
+    std::int64_t all = 0, widest = 0;
+  };
+  static SumColumns sum_columns(std::span<const Site> sites);
   /// What a step gives: this rank's logits, and the gradients summed over ranks.
   struct Outcome {
     std::vector<float> logits;
@@ -60,13 +70,15 @@ class Verifier {
 
   Communicator& comm_;
   const Parameters& parameters_;
-  std::vector<Site> sites_;
+  std::vector<Site> sites_, inexact_;
+  std::vector<Site> summed_;  ///< Those of `inexact_` whose sums are compared.
   StaleHalo& trained_;
   PhaseClock unused_;
   StaleHalo exact_;
   /// Rows of the same epoch in training's bits; `trained_` has them unless some are late.
   std::optional<StaleHalo> coded_;
   CountedBytes outcome_bytes_;
+  RecordedSums exact_sums_, sums_;  ///< Of the exact step, and of one site in another.
   AllReduce sum_;
 };
 

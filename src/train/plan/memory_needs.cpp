@@ -244,10 +244,10 @@ MemoryNeeds least_memory(const Dataset& dataset, const TrainOptions& options,
     if (options.exchange.staleness > 0) {
       add_halos(synchronous_exchange(later.empty() ? options.exchange : later.back()));
     }
-    const std::span<const Site> summed =
-        attends(composed) ? std::span<const Site>() : std::span(model.sites());
+    const ExchangePolicy policy(options.exchange, options.epochs, model.sites());
     needs[MemoryUse::evaluation] +=
-        Verifier::outcome_bytes(model.parameters(), summed, rows, dataset.labels.classes, parts);
+        Verifier::outcome_bytes(model.parameters(), rows, dataset.labels.classes, parts) +
+        Verifier::sum_bytes(composed, policy, model.sites(), rows);
   }
   return needs;
 }
