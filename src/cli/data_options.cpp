@@ -79,9 +79,10 @@ void give_reading(const DataOptions& of_run, DataOptions& input) {
   }
   const auto format_of = [](const DataOptions& options) -> std::optional<InputFormat> {
     if (options.format != InputFormat::automatic) return options.format;
+    if (is_shards(options.data)) return std::nullopt;  // They may be of data of any format.
     try {
       return detect_format(options.data);
-    } catch (const Error&) {  // It is gone, shards, or of an unknown format.
+    } catch (const Error&) {  // It is gone, or of an unknown format.
       return std::nullopt;
     }
   };

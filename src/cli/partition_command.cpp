@@ -182,8 +182,7 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   require_writable_partition("owners", request.owners, request.overwrite);
   if (!request.out.empty()) check_shard_target(request.out, request.overwrite);
   Progress progress(0, request.input.quiet, request.input.log_level);
-  PartitionOptions& cut = request.train.partition;
-  cut = cut_of(request.train);
+  const PartitionOptions cut = cut_of(request.train);
   const bool splits = cut.balance_train || request.train.inductive || !request.out.empty();
   request.input.requires_splits = splits && std::holds_alternative<GivenSplit>(request.train.split);
   const Dataset dataset = load(request.input, progress);

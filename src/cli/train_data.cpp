@@ -33,9 +33,29 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
   const nlohmann::json manifest = read_shard_manifest(data), none = nlohmann::json::object();
   nlohmann::json shaped = manifest.at("options");
   shaped.update(manifest.value("cut", none));  // Shards of earlier versions lack it.
-  const nlohmann::ordered_json asked = options_to_json(request.train);
-  const nlohmann::ordered_json defaults = options_to_json(TrainOptions());
-  for (const auto& [name, value] : shaped.items()) {
+  const auto fields = input_fields();
+  const std::span<const OptionField<DataOptions>> input(fields);
+  const DataOptions wished = request.input;
+  take_reading(request.input);
+  request.input.data = wished.data;
+  request.input.ignore_weights = false;
+  apply_json(input, manifest.value("reading", none), data, request.input);
+  // A native graph, which import has read, says these itself.
+  request.input.keep_direction = manifest.at("directed") == true;
+  request.input.regression = manifest.at("labels").at("task") == choice_name(Task::regression);
+
+  nlohmann::ordered_json asked = options_to_json(request.train), fixed = shaped,
+                         defaults = options_to_json(TrainOptions());
+  asked.update(fields_to_json(input, wished));
+  fixed.update(fields_to_json(input, request.input));
+  fixed.erase("format");  // However it was found out.
+  for (const char* name : {"index-base", "target"}) {
+    if (!asked.contains(name) || fixed.contains(name)) continue;
+    replaced.push_back(fmt::format("--{} {} has no effect: the shards in {} were read without it",
+                                   name, asked.at(name).dump(), data));
+  }
+  defaults.update(fields_to_json(input, DataOptions()));
+  for (const auto& [name, value] : fixed.items()) {
     const nlohmann::json wish = asked.value(name, nlohmann::json());
     if (wish == value) continue;
     if (!given(name)) {
@@ -49,12 +69,6 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
                                                  name, wish.dump(), data, value.dump()));
   }
   options_from_json(shaped, data, request.train);
-  const auto fields = input_fields();
-  apply_json(std::span<const OptionField<DataOptions>>(fields), manifest.value("reading", none),
-             data, request.input);
-  // A native graph, which import has read, says these itself.
-  request.input.keep_direction = manifest.at("directed") == true;
-  request.input.regression = manifest.at("labels").at("task") == choice_name(Task::regression);
   return replaced;
 }
 

@@ -149,8 +149,14 @@ TEST(PartitionCommand, CutsAnInductiveRunAsTrainDoes) {
     words.insert(words.end(), cut.begin(), cut.end());
     const auto trained = run_command(words);
     ASSERT_EQ(trained.code, 0) << trained.err;
-    const auto hash = test::read_json(run + "/run.json").at("partition_hash");
+    const auto manifest = test::read_json(run + "/run.json");
+    const auto hash = manifest.at("partition_hash");
     EXPECT_THAT(predicted.out, HasSubstr(hash.get<std::string>()));
+    const auto sharded = run_command({"train", "--data", (folder / partitioner).string(),
+                                      "--epochs", "1", "--hidden", "4", "--out", run + ".shards"});
+    ASSERT_EQ(sharded.code, 0) << sharded.err;
+    EXPECT_EQ(test::read_json(run + ".shards/run.json").at("options").at("balance-train"),
+              manifest.at("options").at("balance-train"));
     EXPECT_THAT(predicted.out,
                 HasSubstr("rows an exchange of the whole graph, as in evaluation\n"));
   }
