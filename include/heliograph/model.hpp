@@ -78,8 +78,9 @@ struct Model {
          test_metric = train_metric;
 
   /// Reads a file that `save` wrote. `path` may also be a run directory, whose best.safetensors is
-  /// read, or a checkpoint, whose weights are those after its last epoch. Throws Error(bad_input)
-  /// that names the file and what is missing or damaged.
+  /// read, or a checkpoint, whose weights are those after its last epoch. If the process died that
+  /// replaced the run there, completes that first. Throws Error: bad_input (names the file and
+  /// what is missing or damaged), usage (another process is replacing the run).
   static Model load(const std::filesystem::path& path);
 
   /// Writes a file in the safetensors format (docs/checkpoints.md), under a temporary name that is

@@ -46,12 +46,12 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
   fields.add("checkpoint", "PATH",
              "The weights to score: a run directory, for those of its best epoch "
              "(best.safetensors); a checkpoint, for those of its last epoch; or a .safetensors "
-             "file. Required. Other options default to those of the run whose directory it is or "
-             "lies in.",
+             "file. Required. Other options default to those of the run that wrote it, whose "
+             "directory it is or lies in.",
              HELIOGRAPH_MEMBER(weights));
   fields.add_part(
-      input_fields("The data set or shards to score. Without it, those of the run whose "
-                   "directory --checkpoint names or lies in. Labels may be missing, but not "
+      input_fields("The data set or shards to score. Without it, those of the run that wrote "
+                   "--checkpoint and in whose directory it lies. Labels may be missing, but not "
                    "a file of labels that is a part of the form."),
       HELIOGRAPH_MEMBER(run.input));
   fields.add_part(train_option_fields(), HELIOGRAPH_MEMBER(run.train),
@@ -74,16 +74,6 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
              HELIOGRAPH_MEMBER(run.overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));
   return fields.take();
-}
-
-/// The run directory that `weights` is, or lies in; empty if there is none.
-fs::path run_of(const std::string& weights) {
-  fs::path path = fs::absolute(weights).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  for (int up = 0; up < 3; ++up, path = path.parent_path()) {
-    if (RunDirectory::holds_run(path)) return path;
-  }
-  return {};
 }
 
 /// Whether a file is the eval.json of an earlier evaluation.
@@ -227,6 +217,9 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   EvalRequest request;
   request.weights = arguments.text("checkpoint").value_or("");
   require_text(request.weights, "checkpoint", "a run directory, a checkpoint or a file of weights");
+  if (const fs::path run = run_of(request.weights); !run.empty()) {
+    RunDirectory::complete_replacement(run);
+  }
   const Model model = Model::load(request.weights);
   const std::string weights = request.weights;
   std::optional<CheckpointInfo> checkpoint;

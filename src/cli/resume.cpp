@@ -46,6 +46,16 @@ fs::path path_of_run(const fs::path& path, const fs::path& began) {
   return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
 }
 
+fs::path run_of(const fs::path& weights) {
+  fs::path path = fs::absolute(weights).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  fs::path run = path;
+  for (int up = 0; up < 3; ++up, run = run.parent_path()) {
+    if (RunDirectory::holds_run(run) && RunDirectory::holds_as_own(run, path)) return run;
+  }
+  return {};
+}
+
 ResumePoint find_resume_point(const std::string& flag, const std::string& path) {
   std::error_code ignored;
   fs::path whole = fs::path(path);
@@ -71,8 +81,7 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
     }
     return {newest, whole};
   }
-  const fs::path run = fs::absolute(whole).parent_path().parent_path();
-  return {whole, fs::exists(run_json(run), ignored) ? run : fs::path()};
+  return {whole, run_of(whole)};
 }
 
 void apply_resumed(const ResumePoint& point, TrainRequest& request,

@@ -174,6 +174,7 @@ RunConfig read_config(const std::string& given) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(given, ignored);
   const std::string path = directory ? (std::filesystem::path(given) / "run.json").string() : given;
+  RunDirectory::complete_replacement(std::filesystem::path(path).parent_path());
   return read_options({path, "--config " + path, ErrorCode::usage});
 }
 

@@ -5,6 +5,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -140,6 +142,17 @@ TEST_F(CheckpointFailures, AKilledReplacementLeavesOneRun) {
     fs::copy(folder_ / "old", run, fs::copy_options::recursive);
     const auto words = arguments("run", 1, {"--overwrite", "--seed", "7"});
     ASSERT_EQ(run_injected(point, words), 128 + SIGKILL) << point;
+    for (const char* opens :
+         {"eval --checkpoint", "train --epochs 1 --config", "train --epochs 1 --init-from"}) {
+      const fs::path copy = folder_ / "copy";
+      fs::remove_all(copy);
+      fs::copy(run, copy, fs::copy_options::recursive);
+      std::istringstream text(opens);
+      std::vector<std::string> open{std::istream_iterator<std::string>(text), {}};
+      open.insert(open.end(), {copy.string(), "--data", data_});
+      run_command(open);  // A run that has not ended holds no weights.
+      EXPECT_FALSE(fs::exists(copy / ".run.json.next")) << point << opens;
+    }
     const auto resumed = run_command({"train", "--resume", run.string()});
     if (read_json(run / "run.json").at("seed") == 7) {
       ++new_ones;

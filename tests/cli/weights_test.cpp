@@ -287,6 +287,30 @@ TEST_F(WeightsTest, OptionsOfReadingBelongToTheFormatOfTheData) {
         EXPECT_EQ(outcome.code, 0) << words[1] << ": " << outcome.err;
       }
     }
+    // Shards say how they were read, and a run on them tells their data likewise.
+    const std::string shards = data.string() + ".shards", sharded = data.string() + ".sharded";
+    words = reading;
+    words.insert(words.begin(), {"partition", "--data", data.string(), "--parts", "2", "--split",
+                                 "random:40/30/30", "--out", shards});
+    ASSERT_EQ(run_command(words).code, 0);
+    ASSERT_EQ(run_command({"train", "--data", shards, "--epochs", "3", "--hidden", "4",
+                           "--checkpoint-every", "3", "--out", sharded})
+                  .code,
+              0);
+    const auto of_shards = run_command({"eval", "--checkpoint", sharded});
+    for (const char* form : {"", ".copy"}) {
+      const std::string source = data.string() + form;
+      const auto scored = run_command({"eval", "--checkpoint", sharded, "--data", source});
+      EXPECT_EQ(scored.out, of_shards.out) << scored.err;
+      for (const std::vector<std::string>& command :
+           {std::vector<std::string>{"--config", sharded, "--checkpoint-every", "0"},
+            {"--resume", sharded}}) {
+        words = {"train", "--data", source, "--epochs", "3"};
+        words.insert(words.end(), command.begin(), command.end());
+        const auto outcome = run_command(words);
+        EXPECT_EQ(outcome.code, 0) << command[0] << ": " << outcome.err;
+      }
+    }
     // What the user asks for counts.
     EXPECT_EQ(run_command({"eval", "--checkpoint", run, "--data", graph, "--target", "first"}).code,
               2);
@@ -295,6 +319,20 @@ TEST_F(WeightsTest, OptionsOfReadingBelongToTheFormatOfTheData) {
         run_command({"eval", "--checkpoint", run, "--data", data.string() + ".copy"});
     EXPECT_EQ(moved.out, own.out) << moved.err;
   };
+  // Of shards that were read without a target, no run has one.
+  const std::string shards = path("published"), config = path("config.json");
+  ASSERT_EQ(run_command({"partition", "--data", list.string(), "--index-base", "1", "--parts", "2",
+                         "--split", "random:40/30/30", "--out", shards})
+                .code,
+            0);
+  test::write_text(config, R"({"data": ")" + shards + R"(", "target": "first"})");
+  const auto trained = run_command(
+      {"train", "--config", config, "--epochs", "1", "--hidden", "4", "--out", path("no_target")});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr(R"(--target "first" has no effect: the shards in )"));
+  EXPECT_FALSE(
+      test::read_json(folder_ / "no_target" / "run.json").at("options").contains("target"));
+
   check(musae, {"--target", "second"});
   check(list, {"--index-base", "1"});
 }
@@ -429,6 +467,13 @@ TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
     const auto resumed = run_command(
         {"train", "--resume", path("apart"), "--data", data_, "--out", path("new"), "--overwrite"});
     EXPECT_EQ(resumed.code, 0) << folder << resumed.err;
+  }
+  // Nor that of a run into whose directory a checkpoint of another was copied.
+  fs::copy(folder_ / "apart", folder_ / "other" / "apart", fs::copy_options::recursive);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"eval", "--checkpoint", path("other/apart")},
+        {"train", "--resume", path("other/apart"), "--out", path("new"), "--overwrite"}}) {
+    refused(words, 2, "--data is required");
   }
   fs::current_path(before);
   test::write_text(folder_ / "run" / "run.json", "{\"format\": ");

@@ -255,6 +255,7 @@ Model Model::load(const fs::path& path) {
       throw;
     }
   }
+  RunDirectory::complete_replacement(path);
   if (fs::exists(path / kBestFile, ignored)) return read_model(path / kBestFile, nullptr);
   const fs::path newest = newest_checkpoint(RunDirectory::checkpoints(path));
   if (!newest.empty()) {
