@@ -46,14 +46,16 @@ std::string bytes_text(std::int64_t bytes, std::int64_t exact) {
 /// Which exchange moves the gradients by how much; empty if no epoch was verified.
 std::string verification_block(const MeanVerification& mean) {
   if (mean.epochs == 0) return "";
-  const auto percent = [](double share) { return fmt::format("{:.3g} %", 100 * share); };
+  const auto percent = [](double share) {
+    return std::isnan(share) ? std::string("-") : fmt::format("{:.3g} %", 100 * share);
+  };
   std::vector<std::vector<std::string>> rows{
       {"exchange", "gradients", "bits alone", "share", "logits"}};
   const auto has_aggregate = [](const MeanError& part) { return part.aggregate.has_value(); };
   if (std::ranges::any_of(mean.parts, has_aggregate)) rows[0].push_back("aggregates");
   double squares = 0;
   for (const MeanError& part : mean.parts) {
-    squares += part.gradient * part.gradient;
+    if (std::isfinite(part.gradient)) squares += part.gradient * part.gradient;
     rows.push_back({part.site, percent(part.gradient), percent(part.bits_alone),
                     percent(part.share), percent(part.logits)});
     if (part.aggregate) rows.back().push_back(percent(*part.aggregate));
@@ -64,6 +66,7 @@ std::string verification_block(const MeanVerification& mean) {
       fmt::format("\nVerified in {}, error relative to the step with exact halo rows:\n",
                   counted(mean.epochs, "epoch")) +
       columns(rows);
+  if (std::isnan(whole.gradient)) return text + "  the gradients of the exact steps are 0\n";
   if (squares == 0) {
     return text + (mean.whole.logits > 0 ? "  the gradients are exact; the logits are not\n"
                                          : "  every halo row was exact\n");
@@ -129,7 +132,8 @@ std::string result_block(const TrainRequest& request, const TrainResult& result,
     ExchangeOptions to;
     to.bits_forward = change->trend->bits_forward;
     to.bits_backward = change->trend->bits_backward;
-    const bool differ = request.train.exchange.bits_policy == BitsPolicy::degree_trend;
+    const bool differ = request.train.exchange.bits_policy == BitsPolicy::degree_trend &&
+                        std::max(to.bits_forward, to.bits_backward) < Bits::eight;
     rows.emplace_back("bits policy", fmt::format("{}{} and staleness {} since epoch {}",
                                                  bits_text(to), differ ? " or more" : "",
                                                  change->trend->staleness, change->epoch));

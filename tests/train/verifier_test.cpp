@@ -225,6 +225,36 @@ TEST(Verification, PartsExplainTheWhole) {
   }
 }
 
+// An epoch that fits exactly has no gradients to which an error could be relative.
+TEST(Verification, LeavesOutEpochsWhoseExactValuesAreZero) {
+  const double infinite = std::numeric_limits<double>::infinity();
+  const auto report = [](double gradient, double aggregate) {
+    EpochReport made;
+    VerifiedPart part;
+    part.site = "layers.1.forward";
+    part.gradient.relative = gradient;
+    part.aggregate = VerifiedError{aggregate, 0, 0};
+    Verification& verification = made.verification.emplace();
+    verification.parts = {part};
+    part.aggregate.reset();
+    verification.whole = part;
+    return made;
+  };
+  const std::vector<EpochReport> some{report(0.3, infinite), report(infinite, 0.5),
+                                      report(0.4, infinite)};
+  const MeanVerification mean = mean_verification(some);
+  EXPECT_DOUBLE_EQ(mean.whole.gradient, std::sqrt(0.125));
+  ASSERT_EQ(mean.parts.size(), 1U);
+  EXPECT_DOUBLE_EQ(mean.parts[0].gradient, std::sqrt(0.125));
+  EXPECT_DOUBLE_EQ(mean.parts[0].aggregate.value(), 0.5);
+  EXPECT_EQ(mean.parts[0].share, 1);
+  EXPECT_EQ(mean.largest.site, "layers.1.forward");
+  const MeanVerification none = mean_verification({some.data() + 1, 1});
+  EXPECT_TRUE(std::isnan(none.whole.gradient));
+  EXPECT_EQ(none.parts[0].share, 0);
+  EXPECT_EQ(none.largest.share, 0);
+}
+
 // Where a layer multiplies first, its sums and a bias are what comes next; biases begin as 0.
 TEST(Verification, ErrorsOfTheLastSumsAreThoseOfLogits) {
   const Dataset data = data_set();

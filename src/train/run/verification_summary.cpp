@@ -47,16 +47,47 @@ ordered_json mean_error_to_json(const MeanError& error) {
   return {{"gradient", error.gradient}, {"logits", error.logits}};
 }
 
-void add_squares(MeanError& sum, const VerifiedPart& part) {
-  sum.gradient += part.gradient.relative * part.gradient.relative;
-  sum.bits_alone += part.bits_alone * part.bits_alone;
-  sum.logits += part.logits.relative * part.logits.relative;
-  if (sum.aggregate && part.aggregate) {
-    *sum.aggregate += part.aggregate->relative * part.aggregate->relative;
-  } else {
-    sum.aggregate.reset();
+/// Squares of relative errors. Epochs in which what is exact is 0 have none.
+struct Squares {
+  double sum = 0;
+  int left_out = 0;
+
+  void add(double relative) {
+    if (std::isfinite(relative)) {
+      sum += relative * relative;
+    } else {
+      ++left_out;
+    }
   }
-}
+  /// The root of their mean over the others of so many epochs.
+  double root(int epochs) const {
+    return epochs > left_out ? std::sqrt(sum / (epochs - left_out))
+                             : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+/// The squares of an exchange, or of all together.
+struct SumOfErrors {
+  std::string site;
+  Squares gradient, bits_alone, logits, aggregate;
+  bool has_aggregate = true;
+
+  void add(const VerifiedPart& part) {
+    gradient.add(part.gradient.relative);
+    bits_alone.add(part.bits_alone);
+    logits.add(part.logits.relative);
+    has_aggregate = has_aggregate && part.aggregate;
+    if (has_aggregate) aggregate.add(part.aggregate->relative);
+  }
+  MeanError mean(int epochs, double squares) const {
+    return {site,
+            gradient.root(epochs),
+            bits_alone.root(epochs),
+            logits.root(epochs),
+            has_aggregate ? std::optional(aggregate.root(epochs)) : std::nullopt,
+            squares > 0 ? gradient.sum / squares : 0};
+  }
+};
 
 }  // namespace
 
@@ -94,33 +125,27 @@ Verification verification_from_json(const nlohmann::json& object) {
 
 MeanVerification mean_verification(std::span<const EpochReport> reports) {
   MeanVerification mean;
+  SumOfErrors whole;
+  std::vector<SumOfErrors> parts;
   for (const EpochReport& report : reports) {
     if (!report.verification) continue;
     ++mean.epochs;
     mean.seconds += report.verification->seconds;
     mean.bytes += report.verification->bytes;
-    add_squares(mean.whole, report.verification->whole);
+    whole.add(report.verification->whole);
     for (const VerifiedPart& part : report.verification->parts) {
-      auto found = std::ranges::find(mean.parts, part.site, &MeanError::site);
-      if (found == mean.parts.end()) {
-        found = mean.parts.emplace(found);
+      auto found = std::ranges::find(parts, part.site, &SumOfErrors::site);
+      if (found == parts.end()) {
+        found = parts.emplace(found);
         found->site = part.site;
-        found->aggregate = 0;
       }
-      add_squares(*found, part);
+      found->add(part);
     }
   }
   double squares = 0;
-  for (const MeanError& part : mean.parts) squares += part.gradient;
-  const auto take_root = [&](MeanError& error) {
-    error.share = squares > 0 ? error.gradient / squares : 0;
-    for (double* value : {&error.gradient, &error.bits_alone, &error.logits}) {
-      *value = std::sqrt(*value / std::max(mean.epochs, 1));
-    }
-    if (error.aggregate) *error.aggregate = std::sqrt(*error.aggregate / mean.epochs);
-  };
-  take_root(mean.whole);
-  for (MeanError& part : mean.parts) take_root(part);
+  for (const SumOfErrors& part : parts) squares += part.gradient.sum;
+  mean.whole = whole.mean(mean.epochs, 0);
+  for (const SumOfErrors& part : parts) mean.parts.push_back(part.mean(mean.epochs, squares));
   std::ranges::stable_sort(mean.parts, std::greater(), &MeanError::share);
   for (const MeanError& part : mean.parts) {
     // Bits alone explain their part of the square, and lag is put down for the rest.

@@ -17,6 +17,7 @@ nlohmann::ordered_json verification_to_json(const Verification& verification);
 Verification verification_from_json(const nlohmann::json& object);
 
 /// Errors of an exchange over all verified epochs of a run, relative, as roots of mean squares.
+/// Each is the mean over the epochs in which what is exact is not 0, and NaN without such an epoch.
 struct MeanError {
   std::string site;                                 ///< Empty for all exchanges together.
   double gradient = 0, bits_alone = 0, logits = 0;  ///< As VerifiedPart has them.
