@@ -80,7 +80,10 @@ TEST(RunDirectory, AbandonMarksTheRun) {
   RunDirectory run(folder / "run", false, {});
   run.append(epoch(0));
   run.abandon({{"signal", "SIGTERM"}}, 0.1);
+  run.append(epoch(1));  // The training thread goes on until the process ends.
   const auto manifest = read_json(folder / "run" / "run.json");
+  EXPECT_EQ(manifest.at("epochs_written"), 1);
+  EXPECT_EQ(read_lines(folder / "run" / "metrics.jsonl").size(), 1U);
   EXPECT_EQ(manifest.at("status"), "interrupted");
   EXPECT_EQ(manifest.at("signal"), "SIGTERM");
 }

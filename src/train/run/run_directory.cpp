@@ -271,6 +271,7 @@ void RunDirectory::write_manifest(const char* name) {
 
 void RunDirectory::append(const EpochReport& report) {
   const std::lock_guard lock(mutex_);
+  if (finished_) return;  // The process is about to end, and run.json has the number of lines.
   take_over_locked();
   write_line(metrics_, epoch_to_json(report).dump(), path_ / kMetricsFile);
   ++epochs_;
