@@ -9,6 +9,7 @@
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "layers/compose.hpp"
+#include "train/plan/derived_exchanges.hpp"
 
 namespace heliograph {
 namespace {
@@ -135,7 +136,10 @@ void log_exchange_advice(const TrainOptions& options, const StaleHalo& halo,
   if (keeps && !asked) {
     log(LogLevel::info, "kept columns: columns that dropout drops do not travel");
   }
-  if (asked && !keeps) {
+  const auto keep_later = [&](const ExchangeOptions& later) {
+    return ExchangePolicy(later, options.epochs, sites).keeps_columns(sites);
+  };
+  if (asked && !keeps && std::ranges::none_of(trend_exchanges(options.exchange), keep_later)) {
     warn(
         spell_options("--kept-columns leaves nothing out: no rows that ranks exchange are what "
                       "ReLU and dropout leave"));

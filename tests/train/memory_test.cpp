@@ -313,6 +313,9 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   EXPECT_EQ(advice(MemoryUse::halo, o, false), "lower bits, or take partitioner metis");
   o.exchange.bits_forward = o.exchange.bits_backward = Bits::one;
   EXPECT_EQ(advice(MemoryUse::halo, o, false), "take partitioner metis");
+  o.exchange.bits_policy = BitsPolicy::degree;
+  EXPECT_EQ(advice(MemoryUse::halo, o, true), "take bits-policy uniform");
+  o.exchange.bits_policy = BitsPolicy::uniform;
   o.model.layers = 1;
   EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower hidden");
   o.transport.row_blocks = 8;
@@ -368,7 +371,8 @@ TEST(MemoryCheck, CountsTheLargestExchangeOfAPolicyOfBits) {
   EXPECT_EQ(trend(8, 2), uniform(8, 2));
   TrainOptions o = options_of(ModelKind::sage, 4, 2);
   o.exchange.bits_policy = BitsPolicy::degree;
-  EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, true, false, false)), "lower staleness");
+  EXPECT_EQ(advice_of(MemoryUse::halo, remedies_of(o, true, false, false)),
+            "lower staleness, or take bits-policy uniform");
 }
 
 TEST(MemoryCheck, HoldsARunToTheByteThatItCounts) {

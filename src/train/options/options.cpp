@@ -173,7 +173,8 @@ void validate_exchange(const ExchangeOptions& exchange, const ModelOptions& mode
   if (exchange.bits_policy != BitsPolicy::uniform) {
     require_together(exchange.auto_bits.empty() &&
                          std::max(exchange.bits_forward, exchange.bits_backward) <= Bits::eight,
-                     "--bits-policy needs --bits 1, 2, 4 or 8, with which it begins");
+                     "--bits-policy needs --bits 1, 2, 4 or 8, with which it begins; other bits "
+                     "need --bits-policy uniform");
     require_together(!by_degree || !attends(model),
                      "--bits-policy degree is not built for models with attention, whose rows all "
                      "have --bits-forward and --bits-backward");

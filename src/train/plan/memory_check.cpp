@@ -41,6 +41,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
     text += (text.empty() ? "" : ", or ") + std::string(remedy);
   };
   if (can.one_block) add("take --row-blocks 1");
+  if ((of_halo || of_data) && can.policy) add("take --bits-policy uniform");
   if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
   if ((of_halo || of_scoring || of_data || can.resumed) && can.verification) {
     add(can.resumed ? "take --verify 0" : "leave out --verify");

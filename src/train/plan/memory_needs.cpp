@@ -295,6 +295,7 @@ Remedies remedies_of(const TrainOptions& options, bool cut, bool in_blocks, bool
   return {.bits = !resumed && (lower || !exchange.auto_bits.empty()),
           .staleness = !resumed && exchange.staleness > 0,
           .partitioner = !resumed && !cut && options.partition.partitioner != Partitioner::metis,
+          .policy = !resumed && exchange.bits_policy != BitsPolicy::uniform,
           .blocks = in_blocks && !chooses_blocks,
           .hidden = !resumed && options.model.hidden > 1,
           .layers = !resumed && options.model.layers > 1,

@@ -17,6 +17,7 @@ namespace heliograph {
 /// What would lower the memory of a run.
 struct Remedies {
   bool bits = true, staleness = true, partitioner = true;  ///< Of halos.
+  bool policy = false;                                     ///< Of halos.
   bool blocks = false;                                     ///< Of halos and gradients.
   bool hidden = true, layers = true;
   bool parts = true;          ///< Of weights.
