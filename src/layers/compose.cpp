@@ -136,13 +136,15 @@ class Composer {
     const ValueId y = options_.kind == ModelKind::gatv2 ? model_.add<AttendDynamic>(step, layer, a)
                                                         : model_.add<Attend>(step, layer, a);
     std::vector<Linear::Term> terms;
-    if (options_.kind == ModelKind::gat_sep) terms.push_back({x, "self_weight"});
+    if (options_.kind == ModelKind::gat_sep || options_.residual == Residual::linear) {
+      terms.push_back({x, "self_weight"});
+    }
     if (maps) {
       terms.push_back({y, "neighbour_weight"});
       return linear(name, layer, std::move(terms), out, bias);
     }
-    if (options_.residual != Residual::linear) return y;
-    const ValueId self = linear(name, layer, {{x, "self_weight"}}, out, bias);
+    if (terms.empty()) return y;
+    const ValueId self = linear(name, layer, std::move(terms), out, bias);
     return model_.add<Join>(name + ".sum", layer, std::vector<ValueId>{y, self},
                             JumpingKnowledge::sum);
   }

@@ -155,6 +155,10 @@ std::vector<Case> cases() {
       o.residual = Residual::linear;
       o.negative_slope = 0;
     });
+    attention("_linear_residual_feed_forward", kind, [](ModelOptions& o) {
+      o.residual = Residual::linear;
+      o.feed_forward = 2;
+    });
     attention("_wide", kind, [](ModelOptions& o) { o.hidden = 48; });
   }
   add("gcn_input_dropout", ModelKind::gcn, [](ModelOptions& o) { o.input_dropout = 0.0F; });
@@ -218,6 +222,24 @@ TEST_P(Gradient, MatchesFiniteDifferences) {
     std::copy(kept.begin(), kept.end(), w.data);
     EXPECT_NEAR(difference, slope, 0.02 * std::sqrt(norm) + 2e-5) << parameters.name(i);
     EXPECT_GT(norm, 0) << parameters.name(i) << " has no gradient";
+  }
+}
+
+// A linear residual is a weight of its own, also inside a feed-forward block.
+TEST(LinearResidual, AddsAWeightToEveryLayer) {
+  const Dataset data = test::make_small_dataset(60, 17, 5, 7);
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::jknet, ModelKind::gat, ModelKind::gatv2}) {
+    for (const int feed_forward : {0, 2}) {
+      ModelOptions o;
+      o.kind = kind;
+      o.hidden = 12;
+      o.feed_forward = feed_forward;
+      const int without = test::SingleRank(data, o).model().parameters().count();
+      o.residual = Residual::linear;
+      EXPECT_EQ(test::SingleRank(data, o).model().parameters().count(), without + o.layers)
+          << test::name_of(kind) << ", " << feed_forward;
+    }
   }
 }
 
