@@ -7,11 +7,11 @@
 
 namespace heliograph {
 
-/// The distance of values m from exact ones g: 0, 1 and 1 if they are equal.
+/// The distance of values m from exact ones g: 0, 1 and 1 if they are equal and g is not 0.
 struct VerifiedError {
-  double relative = 0;  ///< |m - g| / |g|; infinite if only g is 0.
-  double cosine = 1;    ///< Of the angle between them; 0 if only one is 0.
-  /// <m, g> / <g, g>, whose mean over draws is 1 if m is unbiased; 0 if only g is 0. NaN if it
+  double relative = 0;  ///< |m - g| / |g|; infinite if g is 0.
+  double cosine = 1;    ///< Of the angle between them; 0 if either is 0.
+  /// <m, g> / <g, g>, whose mean over draws is 1 if m is unbiased; 0 if g is 0. NaN if it
   /// comes from a checkpoint that lacks it.
   double projection = 1;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "comm/collectives.hpp"
@@ -39,9 +40,9 @@ struct Verifier::Products {
     return *this;
   }
   VerifiedError error() const {
+    if (gg == 0) return {std::numeric_limits<double>::infinity(), 0, 0};
     if (dd == 0) return {};
-    return {std::sqrt(dd / gg), gg > 0 && mm > 0 ? gm / std::sqrt(gg * mm) : 0,
-            gg > 0 ? gm / gg : 0};
+    return {std::sqrt(dd / gg), mm > 0 ? gm / std::sqrt(gg * mm) : 0, gm / gg};
   }
 };
 
