@@ -217,9 +217,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   EvalRequest request;
   request.weights = arguments.text("checkpoint").value_or("");
   require_text(request.weights, "checkpoint", "a run directory, a checkpoint or a file of weights");
-  if (const fs::path run = run_of(request.weights); !run.empty()) {
-    RunDirectory::complete_replacement(run);
-  }
+  const fs::path run = RunDirectory::of(request.weights);
   const Model model = Model::load(request.weights);
   const std::string weights = request.weights;
   std::optional<CheckpointInfo> checkpoint;
@@ -228,7 +226,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
   if (fs::exists(fs::path(weights) / kCheckpointManifest, ignored)) {
     checkpoint = read_checkpoint(weights);
   }
-  apply_run(run_of(weights), checkpoint, request.run, [&] {
+  apply_run(run, checkpoint, request.run, [&] {
     // How fast the run's links were, and where it saved, is no concern of this process.
     TransportOptions transport;
     transport.device = request.run.train.transport.device;
@@ -240,7 +238,7 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     request.run.train.metric = model.metric;
     request.run.input.regression = model.task == Task::regression;
     if (model.split) request.run.train.split = *model.split;
-    if (model.split || !run_of(weights).empty()) {
+    if (model.split || !run.empty()) {
       request.trained_on = seeded_split(request.run.train);
     }
     trained_parts = request.run.train.partition.parts;

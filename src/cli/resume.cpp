@@ -46,18 +46,9 @@ fs::path path_of_run(const fs::path& path, const fs::path& began) {
   return moved && !path.empty() && fs::exists(began / path, ignored) ? began / path : path;
 }
 
-fs::path run_of(const fs::path& weights) {
-  fs::path path = fs::absolute(weights).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  fs::path run = path;
-  for (int up = 0; up < 3; ++up, run = run.parent_path()) {
-    if (RunDirectory::holds_run(run) && RunDirectory::holds_as_own(run, path)) return run;
-  }
-  return {};
-}
-
 ResumePoint find_resume_point(const std::string& flag, const std::string& path) {
   std::error_code ignored;
+  const fs::path run = RunDirectory::of(path);
   fs::path whole = fs::path(path);
   if (!whole.has_filename()) whole = whole.parent_path();
   if (!fs::is_directory(whole, ignored)) {
@@ -66,7 +57,6 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
                             fs::exists(whole, ignored) ? "is a file; a checkpoint is a directory"
                                                        : "there is no such directory"));
   }
-  RunDirectory::complete_replacement(whole);
   const fs::path folder = RunDirectory::checkpoints(whole);
   if (fs::exists(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);
@@ -81,7 +71,7 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
     }
     return {newest, whole};
   }
-  return {whole, run_of(whole)};
+  return {whole, run};
 }
 
 void apply_resumed(const ResumePoint& point, TrainRequest& request,

@@ -16,9 +16,6 @@ struct ResumePoint {
   std::filesystem::path run;  ///< The run directory that holds it; empty if none does.
 };
 
-/// The run directory that `weights` is, or in which its run has written it; empty if there is none.
-std::filesystem::path run_of(const std::filesystem::path& weights);
-
 /// `path`: a checkpoint, or a run directory, whose newest checkpoint is used.
 /// Throws Error(bad_input) that names `flag` if there is no checkpoint.
 ResumePoint find_resume_point(const std::string& flag, const std::string& path);

@@ -69,6 +69,7 @@ using TrainArguments = Arguments<TrainRequest>;
 void require_writable_outputs(const TrainRequest& request) {
   require_writable_summary(request);
   if (!request.out.empty() && !resumes_in_run_directory(request)) {
+    RunDirectory::complete_replacement(request.out);
     RunDirectory::check(request.out, request.overwrite);
   }
 }

@@ -5,8 +5,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <iterator>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -142,16 +140,31 @@ TEST_F(CheckpointFailures, AKilledReplacementLeavesOneRun) {
     fs::copy(folder_ / "old", run, fs::copy_options::recursive);
     const auto words = arguments("run", 1, {"--overwrite", "--seed", "7"});
     ASSERT_EQ(run_injected(point, words), 128 + SIGKILL) << point;
-    for (const char* opens :
-         {"eval --checkpoint", "train --epochs 1 --config", "train --epochs 1 --init-from"}) {
-      const fs::path copy = folder_ / "copy";
+    const fs::path copy = folder_ / "copy";
+    const std::string best = (copy / "best.safetensors").string(),
+                      saved = (copy / "checkpoints" / "epoch-000002").string();
+    const std::vector<std::string> train{"train", "--data", data_, "--epochs", "1"};
+    const auto with = [](std::vector<std::string> command, const std::vector<std::string>& more) {
+      command.insert(command.end(), more.begin(), more.end());
+      return command;
+    };
+    for (const std::vector<std::string>& opens :
+         {std::vector<std::string>{"eval", "--data", data_, "--checkpoint", copy.string()},
+          {"eval", "--data", data_, "--checkpoint", best},
+          with(train, {"--config", copy.string()}),
+          with(train, {"--init-from", copy.string()}),
+          with(train, {"--init-from", best}),
+          with(train, {"--out", copy.string()}),
+          {"train", "--resume", saved}}) {
       fs::remove_all(copy);
       fs::copy(run, copy, fs::copy_options::recursive);
-      std::istringstream text(opens);
-      std::vector<std::string> open{std::istream_iterator<std::string>(text), {}};
-      open.insert(open.end(), {copy.string(), "--data", data_});
-      run_command(open);  // A run that has not ended holds no weights.
-      EXPECT_FALSE(fs::exists(copy / ".run.json.next")) << point << opens;
+      const bool replaced = fs::exists(copy / ".run.json.next");
+      const bool lost = replaced && (fs::exists(opens.back()) && fs::path(opens.back()) != copy);
+      const auto opened = run_command(opens);
+      EXPECT_FALSE(fs::exists(copy / ".run.json.next")) << point << opens.back();
+      if (!lost) continue;
+      EXPECT_EQ(opened.code, 3) << point << opens.back();
+      EXPECT_THAT(opened.err, HasSubstr("the replacement is complete now, and it is gone"));
     }
     const auto resumed = run_command({"train", "--resume", run.string()});
     if (read_json(run / "run.json").at("seed") == 7) {

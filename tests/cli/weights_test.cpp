@@ -456,6 +456,10 @@ TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
     test::write_text(folder_ / "project" / "run.json", text);
     EXPECT_EQ(run_command(eval).out, expected) << text;
   }
+  for (const char* own : {"run", "run/best.safetensors", "run/checkpoints/epoch-000002",
+                          "run/checkpoints/epoch-000002/weights.safetensors"}) {
+    EXPECT_EQ(run_command({"eval", "--checkpoint", path(own)}).code, 0) << own;
+  }
   // Nor does that of the working directory, whose run the weights are not of.
   fs::copy(folder_ / "run" / "checkpoints" / "epoch-000002", folder_ / "apart",
            fs::copy_options::recursive);

@@ -245,6 +245,7 @@ std::uint64_t hash_of(const Model& model) {
 
 Model Model::load(const fs::path& path) {
   std::error_code ignored;
+  RunDirectory::of(path);
   if (!fs::is_directory(path, ignored)) return read_model(path, nullptr);
   if (fs::exists(path / kCheckpointManifest, ignored)) {
     try {
@@ -255,7 +256,6 @@ Model Model::load(const fs::path& path) {
       throw;
     }
   }
-  RunDirectory::complete_replacement(path);
   if (fs::exists(path / kBestFile, ignored)) return read_model(path / kBestFile, nullptr);
   const fs::path newest = newest_checkpoint(RunDirectory::checkpoints(path));
   if (!newest.empty()) {

@@ -189,6 +189,25 @@ void RunDirectory::complete_replacement(const fs::path& path) {
   }
 }
 
+fs::path RunDirectory::of(const fs::path& path) {
+  std::error_code ignored;
+  fs::path named = fs::absolute(path).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();
+  const bool existed = fs::exists(named, ignored);
+  fs::path run = named;
+  // The weights in a checkpoint lie three levels down.
+  for (int up = 0; up <= 3; ++up, run = run.parent_path()) {
+    if (!holds_run(run) || !holds_as_own(run, named)) continue;
+    complete_replacement(run);
+    if (!existed || fs::exists(named, ignored)) return run;
+    throw_error(ErrorCode::bad_input,
+                "{} belonged to a run that another one was replacing when its process died; the "
+                "replacement is complete now, and it is gone",
+                path.string());
+  }
+  return {};
+}
+
 RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json manifest)
     : path_(std::move(path)), manifest_(std::move(manifest)) {
   std::error_code error;
