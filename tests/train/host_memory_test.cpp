@@ -72,7 +72,12 @@ TEST(RequireHostMemory, NamesTheHost) {
   MemoryNeeds needs;
   needs[MemoryUse::graph] = 5 * kGibibyte;
   needs[MemoryUse::features] = 6 * kGibibyte;
-  needs.remedies = {false, false, false, false, false, false, false};
+  needs.remedies = {.bits = false,
+                    .staleness = false,
+                    .partitioner = false,
+                    .hidden = false,
+                    .layers = false,
+                    .parts = false};
   EXPECT_EQ(test::expect_error(ErrorCode::resource, "",
                                [&] { require_host_memory(needs, 2 * kGibibyte); }),
             "the host of the CUDA devices needs at least 11.0 GiB (6.0 GiB for features, 5.0 GiB "

@@ -45,7 +45,12 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("memory-limit-mib allows 1.0 GiB: lower hidden or layers"));
-  needs.remedies = {false, false, false, false, false, false, false};
+  needs.remedies = {.bits = false,
+                    .staleness = false,
+                    .partitioner = false,
+                    .hidden = false,
+                    .layers = false,
+                    .parts = false};
   EXPECT_THAT(
       test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, kGiB, 99 * kGiB); }),
       HasSubstr("allows 1.0 GiB: the data set asks for a machine with more memory"));
