@@ -79,7 +79,7 @@ void give_reading(const DataOptions& of_run, DataOptions& input) {
   }
   const auto format_of = [](const DataOptions& options) -> std::optional<InputFormat> {
     if (options.format != InputFormat::automatic) return options.format;
-    if (is_shards(options.data)) return std::nullopt;  // They may be of data of any format.
+    if (is_shards(options.data)) return std::nullopt;  // Earlier versions did not note it.
     try {
       return detect_format(options.data);
     } catch (const Error&) {  // It is gone, or of an unknown format.
@@ -134,10 +134,18 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
   reading.target = options.target;
   reading.log = progress.callback();
   Dataset dataset = load_dataset(options.data, reading, counts);
-  if (options.keep_direction && !dataset.graph.directed) {  // As a config may have it.
-    progress.callback()(
-        LogLevel::warning,
-        fmt::format("--keep-direction has no effect: {} holds an undirected graph", options.data));
+  // A config may have options that are refused as flags.
+  const auto warn = [&](const char* flag, const char* what) {
+    progress.callback()(LogLevel::warning,
+                        fmt::format("--{} has no effect: {} {}", flag, options.data, what));
+  };
+  if (options.keep_direction && !dataset.graph.directed) {
+    warn("keep-direction", "holds an undirected graph");
+  }
+  const InputFormat format =
+      options.format == InputFormat::automatic ? detect_format(options.data) : options.format;
+  if (options.index_base >= 0 && format == InputFormat::native) {
+    warn("index-base", "is a native graph, whose edges are read already");
   }
   return dataset;
 }

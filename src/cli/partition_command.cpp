@@ -10,6 +10,7 @@
 #include "cli/text.hpp"
 #include "cli/train_report.hpp"
 #include "heliograph/error.hpp"
+#include "heliograph/io.hpp"
 #include "heliograph/options.hpp"
 #include "train/options/given.hpp"
 #include "train/options/json.hpp"
@@ -194,7 +195,10 @@ int run_partition(const Arguments<PartitionRequest>& arguments) {
   if (!request.out.empty()) {
     progress.phase("writing shards");
     const auto fields = input_fields();
-    auto reading = fields_to_json(std::span<const OptionField<DataOptions>>(fields), request.input);
+    DataOptions& input = request.input;
+    // Their runs read other data likewise only in the same format.
+    if (input.format == InputFormat::automatic) input.format = detect_format(input.data);
+    auto reading = fields_to_json(std::span<const OptionField<DataOptions>>(fields), input);
     reading.erase("data");
     write_shards(dataset, partition, request.train, request.out, request.overwrite, reading);
   }

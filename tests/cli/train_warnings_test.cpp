@@ -34,11 +34,15 @@ class TrainWarnings : public test::CommandTest {
   }
 };
 
-TEST_F(TrainWarnings, NameAConfigsDirectionOfAnUndirectedGraph) {
+TEST_F(TrainWarnings, NameAConfigsReadingOfANativeGraph) {
   const std::string config = path("config.json");
   test::write_text(config, R"({"keep-direction": true})");
   EXPECT_EQ(warnings({"--config", config}),
             "warning: --keep-direction has no effect: " + data_ + " holds an undirected graph\n");
+  test::write_text(config, R"({"index-base": 1})");
+  EXPECT_EQ(warnings({"--config", config}),
+            "warning: --index-base has no effect: " + data_ +
+                " is a native graph, whose edges are read already\n");
 }
 
 TEST_F(TrainWarnings, NameFlagsWithoutEffect) {

@@ -298,10 +298,11 @@ TEST_F(WeightsTest, OptionsOfReadingBelongToTheFormatOfTheData) {
                   .code,
               0);
     const auto of_shards = run_command({"eval", "--checkpoint", sharded});
-    for (const char* form : {"", ".copy"}) {
+    for (const char* form : {"", ".copy", ".npz", ".in"}) {
       const std::string source = data.string() + form;
       const auto scored = run_command({"eval", "--checkpoint", sharded, "--data", source});
       EXPECT_EQ(scored.out, of_shards.out) << scored.err;
+      if (source == graph) continue;  // It holds the split, so its hash is another.
       for (const std::vector<std::string>& command :
            {std::vector<std::string>{"--config", sharded, "--checkpoint-every", "0"},
             {"--resume", sharded}}) {
