@@ -457,6 +457,9 @@ TEST_F(WeightsTest, OnlyTheRunJsonOfARunTellsOptions) {
     test::write_text(folder_ / "project" / "run.json", text);
     EXPECT_EQ(run_command(eval).out, expected) << text;
   }
+  fs::remove(folder_ / "project" / "run.json");
+  fs::create_directory(folder_ / "project" / "run.json");
+  EXPECT_EQ(run_command(eval).out, expected);
   for (const char* own : {"run", "run/best.safetensors", "run/checkpoints/epoch-000002",
                           "run/checkpoints/epoch-000002/weights.safetensors"}) {
     EXPECT_EQ(run_command({"eval", "--checkpoint", path(own)}).code, 0) << own;

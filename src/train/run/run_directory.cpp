@@ -158,6 +158,8 @@ bool is_run_manifest(const nlohmann::json& object) {
 }
 
 bool RunDirectory::holds_run(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path / kRunJson, ignored)) return false;
   std::ifstream file(path / kRunJson);
   if (!file) return false;
   const auto object = nlohmann::json::parse(file, nullptr, false);
