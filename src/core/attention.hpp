@@ -32,6 +32,12 @@ struct EdgeDropout : DropoutRate {
     const auto c = static_cast<std::uint64_t>(col_ids[col]);
     return row_key(row_key(stream, row_is_source ? c : r), row_is_source ? r : c);
   }
+  /// For these rows of the block.
+  EdgeDropout row_range(RowRange rows) const {
+    EdgeDropout d = *this;
+    if (row_ids != nullptr) d.row_ids += rows.begin;
+    return d;
+  }
   /// The factor of a weight in head h of an entry with this key.
   HELIOGRAPH_HOST_DEVICE float factor(std::uint64_t key, std::int64_t h) const {
     return noise16(key, static_cast<std::uint32_t>(h)) >= threshold ? scale() : 0.0F;
@@ -58,6 +64,13 @@ struct Attention {
 
   /// Exact columns that each neighbour has: s forward; t, L and r backward.
   std::int64_t exact_cols() const { return (backward ? 3 : 1) * std::int64_t{heads}; }
+  /// For these rows of a block without `own_rows`.
+  Attention row_range(RowRange rows) const {
+    Attention a = *this;
+    a.row_scores = row_scores.row_range(rows);
+    a.dropout = dropout.row_range(rows);
+    return a;
+  }
 };
 
 /// What the entries of a row add up to, by the sign of their score x. Values are float, or double
@@ -68,12 +81,21 @@ struct AttentionTotals {
   /// rows x (3 * heads): forward the shift of the weights, backward a part of the gradient of
   /// scores that begins with 0; then the totals of positive and of other entries.
   BasicMatrixView<T> rows;
+
+  AttentionTotals row_range(RowRange range) const {
+    if (rows.data == nullptr) return *this;
+    return {positive.row_range(range), other.row_range(range), rows.row_range(range)};
+  }
 };
 
 /// AttentionTotals of which one is set: f64 for reproducible kernels.
 struct AttentionSums {
   AttentionTotals<float> f32;
   AttentionTotals<double> f64;
+
+  AttentionSums row_range(RowRange rows) const {
+    return {f32.row_range(rows), f64.row_range(rows)};
+  }
 };
 
 }  // namespace heliograph

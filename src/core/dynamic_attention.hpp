@@ -15,7 +15,15 @@ struct DynamicBlock {
   ConstMatrixView rows;        ///< Of the nodes that the sums are of.
   ConstMatrixView neighbours;  ///< Of the nodes in the block's columns.
   EdgeDropout dropout;
-  bool own_rows = false;  ///< The block also has the entries (i, i).
+  bool own_rows = false;   ///< The block also has the entries (i, i).
+  std::int64_t first = 0;  ///< With own_rows, the place of the first row among the neighbours.
+
+  DynamicBlock row_range(RowRange range) const {
+    if (csr.rows == 0) return *this;
+    return {
+        csr.row_range(range), rows.row_range(range), neighbours, dropout.row_range(range), own_rows,
+        first + range.begin};
+  }
 };
 
 /// Attention with dynamic scores (GATv2: Brody, Alon and Yahav, 2022, equation 7). With a row s of
@@ -35,6 +43,13 @@ struct DynamicAttention {
   const float* vector = nullptr;   ///< heads x columns of a head.
   DynamicBlock inner, halo;
 
+  /// For these rows of both blocks.
+  DynamicAttention row_range(RowRange rows) const {
+    DynamicAttention a = *this;
+    a.inner = inner.row_range(rows);
+    a.halo = halo.row_range(rows);
+    return a;
+  }
   HELIOGRAPH_HOST_DEVICE std::int64_t head_cols() const { return cols / heads; }
   /// Columns of a target's row in backward.
   HELIOGRAPH_HOST_DEVICE std::int64_t target_cols() const {

@@ -190,11 +190,11 @@ class Kernels {
                                          ConstMatrixView out, ConstMatrixView positive,
                                          ConstMatrixView share, MatrixView r, MatrixView dt) = 0;
   /// Adds factor <x~_h - x_h, positive_h + slope other_h> to the first `heads` columns of sums.rows
-  /// for each head, where x~ is a row of `kept` and x the current row of its node. Called with -f
-  /// before the halo's entries are added to backward's sums and with f after, it makes the gradient
-  /// of scores that of the rows that other ranks had.
-  virtual void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                                  float slope, const AttentionSums& sums) = 0;
+  /// for each head, where x~ is a row of `kept` and x the current row of its node, if that is one
+  /// of `rows`. Called with -f before the halo's entries are added to backward's sums and with f
+  /// after, it makes the gradient of scores that of the rows that other ranks had.
+  virtual void attention_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads,
+                                  float factor, float slope, const AttentionSums& sums) = 0;
   /// Row nodes[r] of `values` = decode_value() of the encoded columns of packed row r, in columns
   /// [packed.col_begin, packed.col_begin + packed.cols), and row nodes[r] of `exact` = its exact
   /// columns. Null nodes count as r; packed rows with a negative node are skipped. Either matrix
@@ -206,11 +206,12 @@ class Kernels {
   /// q_h + what attention_rounding has added - (the total of positive entries + slope that of
   /// others) for each head:
   /// dx = u + source ds + target dt; g_source and g_target become the sums over rows of x ds and x
-  /// dt. dx may be sums.f32.other.
+  /// dt, or are added to if `accumulate`, as if these rows came after those already summed. dx may
+  /// be sums.f32.other.
   virtual void attention_source_gradient(ConstMatrixView x, const float* source,
                                          const float* target, float factor, float slope,
                                          const AttentionSums& sums, ConstMatrixView dt,
-                                         MatrixView dx, GradientView g_source,
+                                         MatrixView dx, bool accumulate, GradientView g_source,
                                          GradientView g_target) = 0;
   /// Attention with dynamic scores over the entries of both blocks, with targets as rows and
   /// sources as neighbours: out = the sum over entries of weight x D x source row, for each head,

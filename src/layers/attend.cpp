@@ -1,5 +1,7 @@
 #include "layers/attend.hpp"
 
+#include <optional>
+
 #include "layers/gradients.hpp"
 
 namespace heliograph {
@@ -8,14 +10,6 @@ namespace {
 // Parts of the scores: of a node as target, the logarithm of its total, and the product of its
 // output and the output's gradient.
 constexpr int kTarget = 0, kLogTotal = 1, kProduct = 2, kParts = 3;
-
-template <class T>
-AttentionTotals<T> row_range(const AttentionTotals<T>& sums, std::int64_t begin,
-                             std::int64_t rows) {
-  if (sums.rows.data == nullptr) return sums;
-  return {sums.positive.row_range(begin, rows), sums.other.row_range(begin, rows),
-          sums.rows.row_range(begin, rows)};
-}
 
 }  // namespace
 
@@ -50,13 +44,15 @@ Attend::Attend(Declare& declare, const Options& options) : AttentionStep(options
   target_gradient_ = declare.scratch(heads, backward, sizeof(float), rows);
 }
 
-AttentionSums Attend::sums(const Pass& pass, MatrixView positive, MatrixView other) const {
+AttentionSums Attend::sums(const Pass& pass, Direction direction) const {
   AttentionSums sums;
+  const bool forward = direction == Direction::forward;
   if (positive64_.id >= 0) {
     sums.f64 = {pass.scratch<double>(positive64_), pass.scratch<double>(other64_),
                 pass.scratch<double>(totals_)};
   } else {
-    sums.f32 = {positive, other, pass.scratch(totals_)};
+    sums.f32 = {forward ? pass.saved(positive_) : pass.scratch(positive_gradient_),
+                forward ? heads_output(pass) : pass.scratch(gradient_), pass.scratch(totals_)};
   }
   return sums;
 }
@@ -72,68 +68,74 @@ Attention Attend::attention(const Pass& pass, Direction direction) const {
 }
 
 void Attend::sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
-                       ConstMatrixView exact, const AttentionSums& sums) const {
+                       ConstMatrixView exact) const {
   const PhaseTimer timer(pass.times().aggregate);
   Attention a = attention(pass, direction);
   a.own_rows = true;
   a.dropout = dropout(pass, direction, false, pass.context.clock.epoch);
-  pass.kernels().attention_inner(pass.graph.shard().inner(direction), a, x, exact, sums);
+  pass.kernels().attention_inner(pass.graph.shard().inner(direction), a, x, exact,
+                                 sums(pass, direction));
 }
 
-void Attend::sum_halo_forward(const Pass& pass, const AttentionSums& sums) const {
-  Attention a = attention(pass, Direction::forward);
-  a.dropout = dropout(pass, Direction::forward, true, pass.context.clock.epoch);
-  const auto sum = [&](const PackedRows& packed) {
-    const PhaseTimer timer(pass.times().aggregate);
-    pass.kernels().attention_halo(pass.graph.shard().halo(Direction::forward), a, packed, sums);
-  };
-  if (!options_.has_halo) return pass.context.halo.finish(pass.site(forward_site_), sum);
-  if (pass.graph.halo_rows() == 0) return;
+PackedRows Attend::own_halo(const Pass& pass) const {
   // As another rank would send them at 32 bits.
   const MatrixView all = pass.saved(z_);
   PackedRows packed(reinterpret_cast<const std::byte*>(all.row(pass.graph.rows())),
                     pass.graph.halo_rows(), options_.cols, 0, {32, false, options_.heads});
   packed.stride = static_cast<std::size_t>(all.stride) * sizeof(float);
-  sum(packed);
+  return packed;
 }
 
-void Attend::sum_halo_backward(const Pass& pass, const AttentionSums& sums) const {
-  // Halo targets may have computed what they sent in an earlier epoch, and from rounded rows.
-  Halo& halo = pass.context.halo;
-  const std::int64_t epoch = pass.context.clock.epoch;
-  const Site &site = pass.site(backward_site_), &forward = pass.site(forward_site_);
-  const std::int64_t made = halo.source_epoch(site, epoch);
-  const std::int64_t used = halo.source_epoch(forward, made);
-  const KeptRows kept = halo.kept(forward, used);
-  Attention a = attention(pass, Direction::backward);
-  a.dropout = dropout(pass, Direction::backward, true, made);
-  if (used != epoch) {
-    pass.kernels().decode_rows(kept.packed, kept.nodes, {}, source_scores(pass));
-  }
-  const auto count_rounding = [&](float sign) {
-    if (kept.packed.rows == 0) return;
-    const PhaseTimer timer(pass.times().aggregate);
-    pass.kernels().attention_rounding(kept, z(pass), options_.heads, sign * share(), options_.slope,
-                                      sums);
+void Attend::add_halo(const Pass& pass, Direction direction, std::int64_t epoch,
+                      RowRange rows) const {
+  const auto site = [&]() -> const Site& {
+    return pass.site(direction == Direction::forward ? forward_site_ : backward_site_);
   };
-  count_rounding(-1);
-  halo.finish(site, [&](const PackedRows& packed) {
+  const std::optional<PackedRows> at_hand =
+      options_.has_halo ? own_halo(pass) : pass.context.halo.received(site());
+  if (!at_hand) {
+    if (rows.begin > 0) return;  // The first range has added all rows.
+    rows = {0, pass.graph.rows()};
+  }
+  Attention a = attention(pass, direction);
+  a.dropout = dropout(pass, direction, true, epoch);
+  const CsrView entries = pass.graph.shard().halo(direction).row_range(rows);
+  const AttentionSums to = sums(pass, direction).row_range(rows);
+  const auto add = [&](const PackedRows& packed) {
+    if (packed.rows == 0) return;
     const PhaseTimer timer(pass.times().aggregate);
-    pass.kernels().attention_halo(pass.graph.shard().halo(Direction::backward), a, packed, sums);
-  });
-  count_rounding(1);
+    pass.kernels().attention_halo(entries, a.row_range(rows), packed, to);
+  };
+  if (at_hand) {
+    add(*at_hand);
+  } else {
+    pass.context.halo.finish(site(), add);
+  }
 }
 
-void Attend::sum_halo_sources(const Pass& pass, ConstMatrixView dy,
-                              const AttentionSums& sums) const {
+std::int64_t Attend::made(const Pass& pass) const {
+  return pass.context.halo.source_epoch(pass.site(backward_site_), pass.context.clock.epoch);
+}
+
+void Attend::add_rounding(const Pass& pass, float sign, RowRange rows) const {
+  Halo& halo = pass.context.halo;
+  const Site& forward = pass.site(forward_site_);
+  const KeptRows kept = halo.kept(forward, halo.source_epoch(forward, made(pass)));
+  if (kept.packed.rows == 0) return;
   const PhaseTimer timer(pass.times().aggregate);
-  const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
+  pass.kernels().attention_rounding(kept, rows, z(pass), options_.heads, sign * share(),
+                                    options_.slope, sums(pass, Direction::backward));
+}
+
+void Attend::sum_halo_sources(const Pass& pass) const {
+  const PhaseTimer timer(pass.times().aggregate);
+  const RowRange halo{pass.graph.rows(), pass.graph.rows() + pass.graph.halo_rows()};
   Attention a = attention(pass, Direction::backward);
-  a.row_scores = source_scores(pass).row_range(inner, halo);
+  a.row_scores = source_scores(pass).row_range(halo);
   a.dropout = halo_source_dropout(pass);
-  pass.kernels().attention_inner(
-      pass.graph.shard().halo_sources(), a, dy, pass.saved(scores_),
-      {row_range(sums.f32, inner, halo), row_range(sums.f64, inner, halo)});
+  pass.kernels().attention_inner(pass.graph.shard().halo_sources(), a, pass.gradient(y_),
+                                 pass.saved(scores_),
+                                 sums(pass, Direction::backward).row_range(halo));
 }
 
 void Attend::offer(const Pass& pass, RowRange rows) {
@@ -155,50 +157,79 @@ void Attend::offer(const Pass& pass, RowRange rows) {
 }
 
 void Attend::gather(const Pass& pass) {
-  const MatrixView out = heads_output(pass), positive = pass.saved(positive_);
-  const AttentionSums totals = sums(pass, positive, out);
-  sum_inner(pass, Direction::forward, z(pass), source_scores(pass), totals);
-  sum_halo_forward(pass, totals);
-  const bool training = pass.training();
-  pass.kernels().attention_output(totals, options_.heads, out, training ? positive : MatrixView{},
-                                  training ? pass.saved(share_) : MatrixView{},
-                                  training ? score(pass, kLogTotal) : MatrixView{});
+  sum_inner(pass, Direction::forward, z(pass), source_scores(pass));
+}
+
+void Attend::forward(const Pass& pass, RowRange rows) {
+  add_halo(pass, Direction::forward, pass.context.clock.epoch, rows);
+  const auto saved = [&](MatrixView m) {
+    return pass.training() ? m.row_range(rows) : MatrixView{};
+  };
+  pass.kernels().attention_output(sums(pass, Direction::forward).row_range(rows), options_.heads,
+                                  heads_output(pass).row_range(rows), saved(pass.saved(positive_)),
+                                  saved(pass.saved(share_)), saved(score(pass, kLogTotal)));
+  AttentionStep::forward(pass, rows);
+}
+
+void Attend::backward_offer(const Pass& pass, RowRange rows) {
+  const ConstMatrixView dy = pass.gradient(y_);
+  pass.kernels().attention_target_gradient(
+      dy.row_range(rows), share(), options_.slope, saved_heads(pass).row_range(rows),
+      pass.saved(positive_).row_range(rows), pass.saved(share_).row_range(rows),
+      score(pass, kProduct).row_range(rows), pass.scratch(target_gradient_).row_range(rows));
+  if (options_.has_halo) return;
+  const Site& site = pass.site(backward_site_);
+  if (rows.begin == 0) pass.context.halo.open(site, {dy, nullptr, pass.saved(scores_)});
+  pass.context.halo.offer(site, rows);
 }
 
 void Attend::backward(const Pass& pass) {
-  Kernels& k = pass.kernels();
   const ConstMatrixView dy = pass.gradient(y_);
   bias_gradient(pass, dy, bias_);
-  const MatrixView dt = pass.scratch(target_gradient_);
-  k.attention_target_gradient(dy, share(), options_.slope, saved_heads(pass), pass.saved(positive_),
-                              pass.saved(share_), score(pass, kProduct), dt);
-  const ConstMatrixView exact = pass.saved(scores_);
+  sum_inner(pass, Direction::backward, dy, pass.saved(scores_));
+  if (options_.has_halo) return sum_halo_sources(pass);
+  // Halo targets may have computed what they sent in an earlier epoch, and from rounded rows.
+  Halo& halo = pass.context.halo;
+  const Site& forward = pass.site(forward_site_);
+  const std::int64_t used = halo.source_epoch(forward, made(pass));
+  if (used != pass.context.clock.epoch) {
+    const KeptRows kept = halo.kept(forward, used);
+    pass.kernels().decode_rows(kept.packed, kept.nodes, {}, source_scores(pass));
+  }
+  add_rounding(pass, -1, {0, pass.graph.rows()});
+}
+
+void Attend::backward_rows(const Pass& pass, RowRange rows) {
+  if (options_.has_halo) return;
+  add_halo(pass, Direction::backward, made(pass), rows);
+  add_rounding(pass, 1, rows);
+  source_gradient(pass, rows);
+  if (!pass.has_gradient(options_.x)) return;
+  const PhaseTimer timer(pass.times().gemm);
+  pass.kernels().gemm(pass.scratch(gradient_).row_range(rows), pass.parameter(weight_), true, false,
+                      pass.gradient_part(options_.x).row_range(rows));
+}
+
+void Attend::source_gradient(const Pass& pass, RowRange rows) const {
+  pass.kernels().attention_source_gradient(
+      z(pass).row_range(rows), pass.parameter(source_).data, pass.parameter(target_).data, share(),
+      options_.slope, sums(pass, Direction::backward).row_range(rows),
+      pass.scratch(target_gradient_).row_range(rows), pass.scratch(gradient_).row_range(rows),
+      rows.begin > 0, pass.parameter_gradient(source_), pass.parameter_gradient(target_));
+}
+
+void Attend::end_backward(const Pass& pass) {
   const MatrixView dz = pass.scratch(gradient_);
-  const bool fp64 = positive64_.id >= 0;
-  const AttentionSums totals =
-      sums(pass, fp64 ? MatrixView{} : pass.scratch(positive_gradient_), dz);
   if (options_.has_halo) {
-    sum_inner(pass, Direction::backward, dy, exact, totals);
-    sum_halo_sources(pass, dy, totals);
     // Halo nodes are targets on other ranks only.
     const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
-    k.axpby(0, source_scores(pass).row_range(inner, halo), 0, dt.row_range(inner, halo));
-  } else {
-    const Site& site = pass.site(backward_site_);
-    pass.context.halo.open(site, {dy, nullptr, exact});
-    for (const RowRange block : pass.blocks) pass.context.halo.offer(site, block);
-    sum_inner(pass, Direction::backward, dy, exact, totals);
-    sum_halo_backward(pass, totals);
+    pass.kernels().axpby(0, source_scores(pass).row_range(inner, halo), 0,
+                         pass.scratch(target_gradient_).row_range(inner, halo));
+    source_gradient(pass, {0, dz.rows});
   }
-  k.attention_source_gradient(z(pass), pass.parameter(source_).data, pass.parameter(target_).data,
-                              share(), options_.slope, totals, dt, dz,
-                              pass.parameter_gradient(source_), pass.parameter_gradient(target_));
   pass.complete(source_);
   pass.complete(target_);
   weight_gradient(pass, pass.saved(options_.x), dz, weight_, last_);
-  if (!pass.has_gradient(options_.x)) return;
-  const PhaseTimer timer(pass.times().gemm);
-  k.gemm(dz, pass.parameter(weight_), true, false, pass.gradient_part(options_.x));
 }
 
 }  // namespace heliograph

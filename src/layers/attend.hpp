@@ -21,7 +21,11 @@ class Attend final : public AttentionStep {
 
   void offer(const Pass& pass, RowRange rows) override;
   void gather(const Pass& pass) override;
+  void forward(const Pass& pass, RowRange rows) override;
+  void backward_offer(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
+  void end_backward(const Pass& pass) override;
 
  private:
   MatrixView z(const Pass& pass) const { return pass.saved(z_).col_range(0, options_.cols); }
@@ -33,14 +37,25 @@ class Attend final : public AttentionStep {
   MatrixView score(const Pass& pass, int part) const {
     return pass.saved(scores_).col_range(std::int64_t{part} * options_.heads, options_.heads);
   }
-  AttentionSums sums(const Pass& pass, MatrixView positive, MatrixView other) const;
+  /// The sums of all rows.
+  AttentionSums sums(const Pass& pass, Direction direction) const;
   Attention attention(const Pass& pass, Direction direction) const;
-  void sum_inner(const Pass& pass, Direction direction, ConstMatrixView x, ConstMatrixView exact,
-                 const AttentionSums& sums) const;
-  void sum_halo_forward(const Pass& pass, const AttentionSums& sums) const;
-  void sum_halo_backward(const Pass& pass, const AttentionSums& sums) const;
+  void sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
+                 ConstMatrixView exact) const;
+  /// What forward's pass adds to the sums of the halo that this rank has itself (has_halo).
+  PackedRows own_halo(const Pass& pass) const;
+  /// Adds the halo's part, of which targets computed their outputs in `epoch`, to the sums of these
+  /// rows or, with the first range, of all rows, where halo rows are not at hand row by row.
+  void add_halo(const Pass& pass, Direction direction, std::int64_t epoch, RowRange rows) const;
+  /// The epoch in which halo targets computed the gradients that this pass uses.
+  std::int64_t made(const Pass& pass) const;
+  /// Adds the effect of what the sources that halo targets had differ from this pass's, with
+  /// `sign` -1 before the halo's part is added to backward's sums and with 1 after.
+  void add_rounding(const Pass& pass, float sign, RowRange rows) const;
   /// Backward's sums of the halo nodes as sources, over this rank's targets.
-  void sum_halo_sources(const Pass& pass, ConstMatrixView dy, const AttentionSums& sums) const;
+  void sum_halo_sources(const Pass& pass) const;
+  /// Makes these rows of dL/dz from complete sums.
+  void source_gradient(const Pass& pass, RowRange rows) const;
 
   int weight_, source_, target_;
   int forward_site_ = -1, backward_site_ = -1;

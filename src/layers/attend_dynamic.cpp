@@ -84,102 +84,125 @@ void AttendDynamic::gather(const Pass& pass) {
       k.decode_rows(packed, nullptr, halo, {});
     });
   }
-  const PhaseTimer timer(pass.times().aggregate);
-  k.dynamic_attention(forward_attention(pass, targets), heads_output(pass),
-                      pass.training() ? pass.saved(log_total_) : MatrixView{});
 }
 
-MatrixView AttendDynamic::make_targets(const Pass& pass, ConstMatrixView dy) const {
+void AttendDynamic::forward(const Pass& pass, RowRange rows) {
+  {
+    const PhaseTimer timer(pass.times().aggregate);
+    pass.kernels().dynamic_attention(
+        forward_attention(pass, pass.saved(targets_)).row_range(rows),
+        heads_output(pass).row_range(rows),
+        pass.training() ? pass.saved(log_total_).row_range(rows) : MatrixView{});
+  }
+  AttentionStep::forward(pass, rows);
+}
+
+void AttendDynamic::make_targets(const Pass& pass, RowRange rows) const {
   const PhaseTimer timer(pass.times().aggregate);
   Kernels& k = pass.kernels();
   const std::int64_t cols = options_.cols, heads = options_.heads;
-  const MatrixView all = pass.scratch(backward_targets_);
+  const MatrixView all = pass.scratch(backward_targets_).row_range(rows);
   const MatrixView d = all.col_range(cols, out_);
-  k.axpby(1, pass.saved(targets_), 0, all.col_range(0, cols));
-  k.axpby(share(), dy, 0, d);
-  k.axpby(1, pass.saved(log_total_), 0, all.col_range(cols + out_, heads));
-  k.attention_target_gradient(d, 1, 1, saved_heads(pass), {}, {},
+  k.axpby(1, pass.saved(targets_).row_range(rows), 0, all.col_range(0, cols));
+  k.axpby(share(), ConstMatrixView(pass.gradient(y_)).row_range(rows), 0, d);
+  k.axpby(1, pass.saved(log_total_).row_range(rows), 0, all.col_range(cols + out_, heads));
+  k.attention_target_gradient(d, 1, 1, saved_heads(pass).row_range(rows), {}, {},
                               all.col_range(cols + out_ + heads, heads), {});
-  return all;
 }
 
-ConstMatrixView AttendDynamic::sent_sources(const Pass& pass, std::int64_t made) const {
-  Halo& halo = pass.context.halo;
-  const Site& forward = pass.site(forward_site_);
-  const ConstMatrixView own = pass.saved(sources_).row_range(0, pass.graph.rows());
-  const KeptRows kept = halo.kept(forward, halo.source_epoch(forward, made));
-  if (kept.packed.rows == 0) return own;
-  const PhaseTimer timer(pass.times().aggregate);
-  const MatrixView sent = pass.scratch(sent_);
-  pass.kernels().axpby(1, own, 0, sent);
-  pass.kernels().decode_rows(kept.packed, kept.nodes, sent, {});
-  return sent;
-}
-
-void AttendDynamic::pull_source_gradients(const Pass& pass, ConstMatrixView targets) const {
-  Kernels& k = pass.kernels();
-  const PlacedShard& shard = pass.graph.shard();
-  const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
-  const std::int64_t epoch = pass.context.clock.epoch;
-  const ConstMatrixView sources = pass.saved(sources_);
-  const MatrixView d = pass.scratch(source_gradient_);
-  DynamicAttention a = attention(pass);
-  a.inner = {shard.inner(Direction::backward), sources, targets,
-             dropout(pass, Direction::backward, false, epoch), true};
-  if (!options_.has_halo) {
-    const Site& site = pass.site(backward_site_);
-    const MatrixView received = pass.scratch(halo_targets_);
-    pass.context.halo.finish(site, [&](const PackedRows& packed) {
-      const PhaseTimer timer(pass.times().aggregate);
-      k.decode_rows(packed, nullptr, received,
-                    received.col_range(options_.cols + out_, 2 * options_.heads));
-    });
-    const std::int64_t made = pass.context.halo.source_epoch(site, epoch);
-    a.halo = {shard.halo(Direction::backward), sent_sources(pass, made), received,
-              dropout(pass, Direction::backward, true, made)};
+void AttendDynamic::backward_offer(const Pass& pass, RowRange rows) {
+  make_targets(pass, rows);
+  if (options_.has_halo) return;
+  const Site& site = pass.site(backward_site_);
+  const MatrixView targets = pass.scratch(backward_targets_);
+  if (rows.begin == 0) {
+    pass.context.halo.open(site, {targets.col_range(0, site.cols), nullptr,
+                                  targets.col_range(site.cols, site.exact_cols)});
   }
-  const PhaseTimer timer(pass.times().aggregate);
-  k.dynamic_attention_sources(a, d.row_range(0, inner));
-  if (!options_.has_halo) return;
-  a.inner = {shard.halo_sources(), sources.row_range(inner, halo), targets,
-             halo_source_dropout(pass)};
-  k.dynamic_attention_sources(a, d.row_range(inner, halo));
+  pass.context.halo.offer(site, rows);
 }
 
 void AttendDynamic::backward(const Pass& pass) {
-  Kernels& k = pass.kernels();
-  const ConstMatrixView dy = pass.gradient(y_);
-  bias_gradient(pass, dy, bias_);
-  const MatrixView targets = make_targets(pass, dy);
-  if (!options_.has_halo) {
-    const Site& site = pass.site(backward_site_);
-    pass.context.halo.open(site, {targets.col_range(0, site.cols), nullptr,
-                                  targets.col_range(site.cols, site.exact_cols)});
-    for (const RowRange block : pass.blocks) pass.context.halo.offer(site, block);
-  }
-  const MatrixView d_sources = pass.scratch(source_gradient_);
-  const MatrixView d_targets = pass.scratch(target_gradient_);
-  const std::int64_t inner = pass.graph.rows();
+  bias_gradient(pass, pass.gradient(y_), bias_);
   {
     // While the halo's targets travel.
     const PhaseTimer timer(pass.times().aggregate);
-    k.dynamic_attention_targets(forward_attention(pass, targets), d_targets.row_range(0, inner),
-                                pass.parameter_gradient(vector_));
+    pass.kernels().dynamic_attention_targets(
+        forward_attention(pass, pass.scratch(backward_targets_)),
+        pass.scratch(target_gradient_).row_range(0, pass.graph.rows()),
+        pass.parameter_gradient(vector_));
   }
   pass.complete(vector_);
-  pull_source_gradients(pass, targets);
+}
+
+std::int64_t AttendDynamic::made(const Pass& pass) const {
+  return pass.context.halo.source_epoch(pass.site(backward_site_), pass.context.clock.epoch);
+}
+
+KeptRows AttendDynamic::sent_sources(const Pass& pass) const {
+  Halo& halo = pass.context.halo;
+  const Site& forward = pass.site(forward_site_);
+  return halo.kept(forward, halo.source_epoch(forward, made(pass)));
+}
+
+void AttendDynamic::receive_targets(const Pass& pass) const {
+  Kernels& k = pass.kernels();
+  const MatrixView received = pass.scratch(halo_targets_);
+  pass.context.halo.finish(pass.site(backward_site_), [&](const PackedRows& packed) {
+    const PhaseTimer timer(pass.times().aggregate);
+    k.decode_rows(packed, nullptr, received,
+                  received.col_range(options_.cols + out_, 2 * options_.heads));
+  });
+  const KeptRows kept = sent_sources(pass);
+  if (kept.packed.rows == 0) return;
+  const PhaseTimer timer(pass.times().aggregate);
+  const MatrixView sent = pass.scratch(sent_);
+  k.axpby(1, pass.saved(sources_).row_range(0, pass.graph.rows()), 0, sent);
+  k.decode_rows(kept.packed, kept.nodes, sent, {});
+}
+
+void AttendDynamic::backward_rows(const Pass& pass, RowRange rows) {
+  const PlacedShard& shard = pass.graph.shard();
+  const ConstMatrixView sources = pass.saved(sources_);
+  const MatrixView d = pass.scratch(source_gradient_);
+  DynamicAttention a = attention(pass);
+  a.inner = {shard.inner(Direction::backward), sources, pass.scratch(backward_targets_),
+             dropout(pass, Direction::backward, false, pass.context.clock.epoch), true};
+  if (!options_.has_halo) {
+    if (rows.begin == 0) receive_targets(pass);
+    const bool differ = sent_sources(pass).packed.rows > 0;
+    a.halo = {shard.halo(Direction::backward),
+              differ ? ConstMatrixView(pass.scratch(sent_)) : sources, pass.scratch(halo_targets_),
+              dropout(pass, Direction::backward, true, made(pass))};
+  }
+  {
+    const PhaseTimer timer(pass.times().aggregate);
+    pass.kernels().dynamic_attention_sources(a.row_range(rows), d.row_range(rows));
+  }
+  if (!pass.has_gradient(options_.x)) return;
+  const PhaseTimer timer(pass.times().gemm);
+  const MatrixView dx = pass.gradient_part(options_.x).row_range(rows);
+  const MatrixView d_targets = pass.scratch(target_gradient_).row_range(rows);
+  pass.kernels().gemm(d.row_range(rows), pass.parameter(source_weight_), true, false, dx);
+  pass.kernels().gemm(d_targets, pass.parameter(target_weight_), true, true, dx);
+}
+
+void AttendDynamic::end_backward(const Pass& pass) {
+  const MatrixView d_sources = pass.scratch(source_gradient_);
+  const MatrixView d_targets = pass.scratch(target_gradient_);
   if (options_.has_halo) {
+    const PhaseTimer timer(pass.times().aggregate);
+    const std::int64_t inner = pass.graph.rows(), halo = pass.graph.halo_rows();
+    DynamicAttention a = attention(pass);
+    a.inner = {pass.graph.shard().halo_sources(), pass.saved(sources_).row_range(inner, halo),
+               pass.scratch(backward_targets_), halo_source_dropout(pass)};
+    pass.kernels().dynamic_attention_sources(a, d_sources.row_range(inner, halo));
     // Halo nodes are targets on other ranks only.
-    const MatrixView none = d_targets.row_range(inner, pass.graph.halo_rows());
-    k.axpby(0, pass.saved(sources_).row_range(inner, none.rows), 0, none);
+    const MatrixView none = d_targets.row_range(inner, halo);
+    pass.kernels().axpby(0, pass.saved(sources_).row_range(inner, halo), 0, none);
   }
   weight_gradient(pass, pass.saved(options_.x), d_sources, source_weight_, last_);
   weight_gradient(pass, pass.saved(options_.x), d_targets, target_weight_, last_);
-  if (!pass.has_gradient(options_.x)) return;
-  const PhaseTimer timer(pass.times().gemm);
-  const MatrixView dx = pass.gradient_part(options_.x);
-  k.gemm(d_sources, pass.parameter(source_weight_), true, false, dx);
-  k.gemm(d_targets, pass.parameter(target_weight_), true, true, dx);
 }
 
 }  // namespace heliograph

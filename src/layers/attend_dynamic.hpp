@@ -21,19 +21,24 @@ class AttendDynamic final : public AttentionStep {
 
   void offer(const Pass& pass, RowRange rows) override;
   void gather(const Pass& pass) override;
+  void forward(const Pass& pass, RowRange rows) override;
+  void backward_offer(const Pass& pass, RowRange rows) override;
   void backward(const Pass& pass) override;
+  void backward_rows(const Pass& pass, RowRange rows) override;
+  void end_backward(const Pass& pass) override;
 
  private:
   DynamicAttention attention(const Pass& pass) const;
   /// With targets as rows and all their neighbours' rows s as they were in this epoch's forward.
   DynamicAttention forward_attention(const Pass& pass, ConstMatrixView targets) const;
-  /// Rows of t and dL/d(heads), logarithms of totals and products: DynamicAttention's targets.
-  MatrixView make_targets(const Pass& pass, ConstMatrixView dy) const;
-  /// Waits for the halo's targets and makes the gradients of this rank's rows s.
-  void pull_source_gradients(const Pass& pass, ConstMatrixView targets) const;
-  /// The rows s from which targets on other ranks that sent their gradients in `made` computed
-  /// their outputs.
-  ConstMatrixView sent_sources(const Pass& pass, std::int64_t made) const;
+  /// Makes these rows of t and dL/d(heads), logarithms of totals and products: DynamicAttention's
+  /// targets.
+  void make_targets(const Pass& pass, RowRange rows) const;
+  /// Receives the halo's targets, and restores the rows s from which these computed their outputs.
+  void receive_targets(const Pass& pass) const;
+  KeptRows sent_sources(const Pass& pass) const;
+  /// The epoch in which halo targets computed the gradients that this pass uses.
+  std::int64_t made(const Pass& pass) const;
 
   int source_weight_, target_weight_, vector_;
   int forward_site_ = -1, backward_site_ = -1;

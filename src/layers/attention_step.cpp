@@ -9,6 +9,7 @@ void AttentionStep::declare_output(Declare& declare) {
   if (options_.bias) bias_ = declare.parameter("bias", 1, out_, ParameterKind::bias);
   dropout_key_ = site_key(declare.layer(), Direction::forward);
   declare.gathers();
+  declare.pulls();
   declare.reads(options_.x, true);
   y_ = declare.writes(out_, false);
   if (options_.average || options_.bias) {

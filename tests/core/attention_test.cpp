@@ -145,10 +145,13 @@ class Block {
     return a;
   }
 
-  void sum(Kernels& kernels, const Sums& sums) const {
+  void sum(Kernels& kernels, const Sums& sums, std::int64_t cut = 0) const {
     kernels.attention_inner(inner_.view(), attention(false), x_.view(), exact_.view(), sums.view());
     for (const PackedRows& block : packed_) {
-      kernels.attention_halo(halo_.view(), attention(true), block, sums.view());
+      for (const RowRange rows : {RowRange{0, cut}, {cut, case_.rows}}) {
+        kernels.attention_halo(halo_.view().row_range(rows), attention(true).row_range(rows), block,
+                               sums.view().row_range(rows));
+      }
     }
   }
 
@@ -271,7 +274,27 @@ TEST(AttentionKernels, AddThePartsOfALongRow) {
   }
 }
 
-// The memory of a tile is made for `most_work`.
+TEST(AttentionKernels, SumHaloRowsInRangesToTheSameBits) {
+  for (const bool backward : {false, true}) {
+    const Block block({4, 64, {4, true}, backward, false, true, 37, 5000});
+    for (const bool fp64 : {false, true}) {
+      const auto kernels = make_cpu_kernels(2, fp64);
+      const Sums all(37, 256, 4, fp64), ranges(37, 256, 4, fp64);
+      block.sum(*kernels, all);
+      block.sum(*kernels, ranges, 5);
+      test::expect_same_bits(ranges.positive, all.positive, "positive");
+      test::expect_same_bits(ranges.other, all.other, "other");
+      test::expect_same_bits(ranges.rows, all.rows, "totals");
+      for (std::int64_t i = 0; fp64 && i < 37; ++i) {
+        const double *got = ranges.positive64.view().row(i),
+                     *expected = all.positive64.view().row(i);
+        EXPECT_TRUE(std::equal(got, got + 256, expected)) << i;
+      }
+    }
+  }
+}
+
+// The memory of a tile is made for `most_work`. Where a long row is cut does not depend on others.
 TEST(RowTiles, HaveEachEntryInOnePartOfBoundedWork) {
   for (const std::int64_t longest : {0, 1, 700, 4000}) {
     Csr csr{{0}, {}};
@@ -289,6 +312,7 @@ TEST(RowTiles, HaveEachEntryInOnePartOfBoundedWork) {
       ASSERT_EQ(part.first, entry) << longest << " tile " << t;
       if (part.begin < row) {
         ASSERT_EQ(part.begin, row - 1);
+        ASSERT_EQ((part.first - view.offsets[part.begin]) % ((1 << 19) / 1000), 0);
         expected.emplace_back(t, part.begin);
       } else {
         ASSERT_EQ(part.first, view.offsets[part.begin]);
@@ -340,7 +364,9 @@ TEST(AttentionKernels, CountTheRoundingOfSentRows) {
           set(sums.positive.view(), 1);
           set(sums.other.view(), -2);
         }
-        kernels->attention_rounding(kept, x.view(), heads, -0.5F, 0.25F, sums.view());
+        for (const RowRange rows : {RowRange{0, 4}, {4, 6}}) {
+          kernels->attention_rounding(kept, rows, x.view(), heads, -0.5F, 0.25F, sums.view());
+        }
         double largest = 0;
         for (std::int32_t node = 0; node < 6; ++node) {
           const auto place = std::ranges::find(nodes, node) - nodes.begin();

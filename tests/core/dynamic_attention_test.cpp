@@ -313,8 +313,8 @@ TEST(DynamicAttention, SumsInnerAndDecodedRowsOnEveryTarget) {
   }
 }
 
-// More rows than one task sums.
-TEST(DynamicAttention, HasTheSameBitsForAnyNumberOfThreads) {
+// More rows than one task sums, all at once and in two ranges.
+TEST(DynamicAttention, HasTheSameBitsForAnyNumberOfThreadsAndRanges) {
   const DynamicCase c{4, 64, false, true, 8, 3000};
   const DynamicBlocks forward(c, false), backward(c, true);
   for (const bool fp64 : {false, true}) {
@@ -326,9 +326,14 @@ TEST(DynamicAttention, HasTheSameBitsForAnyNumberOfThreads) {
       for (int i = 0; i < 3; ++i) all.emplace_back(c.rows, 256, MemoryUse::workspace, nullptr);
       all.emplace_back(c.rows, 4, MemoryUse::workspace, nullptr);
       DynamicGradient g_vector(256, fp64);
-      kernels->dynamic_attention(forward.attention(), all[0].view(), all[3].view());
+      const std::int64_t cut = threads == 1 ? c.rows : 1000;
+      for (const RowRange rows : {RowRange{0, cut}, {cut, c.rows}}) {
+        kernels->dynamic_attention(forward.attention().row_range(rows),
+                                   all[0].view().row_range(rows), all[3].view().row_range(rows));
+        kernels->dynamic_attention_sources(backward.attention().row_range(rows),
+                                           all[2].view().row_range(rows));
+      }
       kernels->dynamic_attention_targets(forward.attention(), all[1].view(), g_vector.view());
-      kernels->dynamic_attention_sources(backward.attention(), all[2].view());
       std::vector<double> vector;
       for (std::int64_t i = 0; i < 256; ++i) vector.push_back(g_vector.at(i));
       if (threads == 1) {

@@ -375,7 +375,9 @@ TEST_F(AttentionRowsTwin, RoundingAndScoresOfKeptRows) {
       const DeviceArray<std::int32_t> device_nodes = on_device(nodes);
       const auto run = [&](Kernels& k, const KeptRows& kept, ConstMatrixView rows_sent,
                            const AttentionTotals<float>& sums, MatrixView to) {
-        k.attention_rounding(kept, rows_sent, shape.heads, 0.3F, 0.2F, {sums, {}});
+        for (const RowRange range : {RowRange{0, rows / 2}, {rows / 2, rows}}) {
+          k.attention_rounding(kept, range, rows_sent, shape.heads, 0.3F, 0.2F, {sums, {}});
+        }
         k.decode_rows(kept.packed, kept.nodes, {}, to);
       };
       run(*cpu, {PackedRows(bytes.data(), count, shape.all(), 0, format), nodes.data()}, x.view(),
@@ -407,14 +409,20 @@ TEST_F(AttentionRowsTwin, GradientOfSourcesInThePlaceOfItsSums) {
     const auto gradient = [&](float* at) {
       return GradientView{at, nullptr, shape.heads, shape.cols};
     };
-    cpu->attention_source_gradient(x.view(), source.data(), target.data(), 0.3F, 0.2F,
-                                   {{positive.view(), other.view(), totals.view()}, {}}, dt.view(),
-                                   other.view(), gradient(g_source.data()),
-                                   gradient(g_target.data()));
-    cuda->attention_source_gradient(
-        device_x.view(), device_source.data(), device_target.data(), 0.3F, 0.2F,
-        {{device_positive.view(), device_other.view(), device_totals.view()}, {}}, device_dt.view(),
-        device_other.view(), gradient(device_gs.data()), gradient(device_gt.data()));
+    const AttentionSums sums{{positive.view(), other.view(), totals.view()}, {}};
+    const AttentionSums device_sums{
+        {device_positive.view(), device_other.view(), device_totals.view()}, {}};
+    for (const RowRange range : {RowRange{0, rows / 2}, {rows / 2, rows}}) {
+      cpu->attention_source_gradient(x.view().row_range(range), source.data(), target.data(), 0.3F,
+                                     0.2F, sums.row_range(range), dt.view().row_range(range),
+                                     other.view().row_range(range), range.begin > 0,
+                                     gradient(g_source.data()), gradient(g_target.data()));
+      cuda->attention_source_gradient(
+          device_x.view().row_range(range), device_source.data(), device_target.data(), 0.3F, 0.2F,
+          device_sums.row_range(range), device_dt.view().row_range(range),
+          device_other.view().row_range(range), range.begin > 0, gradient(device_gs.data()),
+          gradient(device_gt.data()));
+    }
     expect_near_by_row(device_other.values().view(), other.view(), "dx");
     const auto row = [&](const std::vector<float>& v) {
       return ConstMatrixView{v.data(), 1, shape.all(), shape.all()};

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/csr.hpp"
+#include "core/memory_source.hpp"
 #include "core/thread_pool.hpp"
 
 namespace heliograph::cpu {
@@ -40,8 +41,9 @@ class RowTiles {
     std::int64_t begin, end, first, last;
   };
   /// Tile t with its share of long rows, which have more entries than a tile has work and go on in
-  /// the tiles after that of their beginning. If the tile begins in such a row, that is its first
-  /// row, and `first` is not the row's first entry.
+  /// the tiles after that of their beginning. They are cut every so many of their own entries, so
+  /// the order of their sums does not depend on other rows. If the tile begins in such a row, that
+  /// is its first row, and `first` is not the row's first entry.
   Tile part(std::int64_t t) const {
     Tile tile{begin(t), begin(t + 1), 0, 0};
     tile.first = entry_at(tile.begin, t);
@@ -54,8 +56,9 @@ class RowTiles {
   void for_continued(const Body& body) const {
     for (std::int64_t row = 0; row < csr_.rows; ++row) {
       if (!is_long(row)) continue;
-      const std::int64_t work = work_before(row), end = work + entries(row);
-      for (std::int64_t t = work / grain_ + 1; t * grain_ < end; ++t) body(t, row);
+      for (std::int64_t t = work_before(row) / grain_ + 1; cut(row, t) < entries(row); ++t) {
+        body(t, row);
+      }
     }
   }
   /// At least the rows and the entries of every part.
@@ -69,10 +72,14 @@ class RowTiles {
   }
   std::int64_t entries(std::int64_t row) const { return csr_.offsets[row + 1] - csr_.offsets[row]; }
   bool is_long(std::int64_t row) const { return entries(row) > grain_; }
+  /// How many entries of a long row come before tile t, or more if all do.
+  std::int64_t cut(std::int64_t row, std::int64_t t) const {
+    return round_up(t * grain_ - work_before(row), grain_);
+  }
   /// The entry at which tile t begins; `row` is begin(t).
   std::int64_t entry_at(std::int64_t row, std::int64_t t) const {
     if (row == 0 || !is_long(row - 1)) return csr_.offsets[row];
-    return std::min(csr_.offsets[row], csr_.offsets[row - 1] + t * grain_ - work_before(row - 1));
+    return std::min(csr_.offsets[row], csr_.offsets[row - 1] + cut(row - 1, t));
   }
 
   const CsrView& csr_;

@@ -323,8 +323,8 @@ void sum_tiles(const CsrView& csr, const Attention& attention, const Neighbours&
 }
 
 template <class T>
-void add_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor, float slope,
-                  const AttentionTotals<T>& sums, T* rounding, std::int64_t begin,
+void add_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads, float factor,
+                  float slope, const AttentionTotals<T>& sums, T* rounding, std::int64_t begin,
                   std::int64_t end) {
   const BasicMatrixView<T> out{rounding, 1, x.cols, x.cols};
   const std::int64_t cols = x.cols / heads;
@@ -333,7 +333,7 @@ void add_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float fact
   T weight = 1;
   for (auto place = static_cast<std::int32_t>(begin); place < end; ++place) {
     const std::int32_t node = kept.nodes[place];
-    if (node < 0) continue;
+    if (node < rows.begin || node >= rows.end) continue;
     for (std::int64_t c = 0; c < x.cols; ++c) out.data[c] = -static_cast<T>(x.row(node)[c]);
     const Selection<T> entry{offsets, &place, &weight, 1};
     for (int h = 0; h < heads; ++h) {
@@ -383,16 +383,16 @@ void attention_halo(const CsrView& csr, const Attention& attention, const Packed
             threads);
 }
 
-void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                        float slope, const AttentionSums& sums, AttentionSpace& space,
+void attention_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads,
+                        float factor, float slope, const AttentionSums& sums, AttentionSpace& space,
                         ThreadPool& threads) {
   constexpr std::int64_t kRows = 256;  // of a task
   space.fit(static_cast<std::size_t>(x.cols) * sizeof(double), threads.threads());
   threads.for_ranges(kept.packed.rows, kRows, [&](std::int64_t begin, std::int64_t end) {
     AttentionSpace::Place place(space);
     const auto add = [&]<class T>(const AttentionTotals<T>& totals) {
-      add_rounding(kept, x, heads, factor, slope, totals, reinterpret_cast<T*>(place.memory()),
-                   begin, end);
+      add_rounding(kept, rows, x, heads, factor, slope, totals,
+                   reinterpret_cast<T*>(place.memory()), begin, end);
     };
     if (sums.f64.rows.data != nullptr) {
       add(sums.f64);

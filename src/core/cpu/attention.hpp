@@ -64,8 +64,8 @@ void attention_inner(const CsrView& csr, const Attention& attention, ConstMatrix
 void attention_halo(const CsrView& csr, const Attention& attention, const PackedRows& packed,
                     const AttentionSums& sums, AttentionSpace& space, ThreadPool& threads);
 
-void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                        float slope, const AttentionSums& sums, AttentionSpace& space,
+void attention_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads,
+                        float factor, float slope, const AttentionSums& sums, AttentionSpace& space,
                         ThreadPool& threads);
 
 // Single-threaded over rows [begin, end), and compiled for every Highway target.

@@ -172,9 +172,9 @@ class CpuKernels final : public Kernels {
     by_rows(d.rows, cpu::attention_target_gradient_rows, d, factor, slope, out, positive, share, r,
             dt, reproducible_);
   }
-  void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                          float slope, const AttentionSums& sums) override {
-    cpu::attention_rounding(kept, x, heads, factor, slope, sums, attention_space_, threads_);
+  void attention_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads,
+                          float factor, float slope, const AttentionSums& sums) override {
+    cpu::attention_rounding(kept, rows, x, heads, factor, slope, sums, attention_space_, threads_);
   }
   void decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView values,
                    MatrixView exact) override {
@@ -188,12 +188,19 @@ class CpuKernels final : public Kernels {
   }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
                                  float factor, float slope, const AttentionSums& sums,
-                                 ConstMatrixView dt, MatrixView dx, GradientView g_source,
-                                 GradientView g_target) override {
-    tiled_sums(x.rows, 2 * x.cols, 0, [&](void* partial, std::int64_t begin, std::int64_t end) {
-      cpu::attention_source_gradient_rows(x, source, target, factor, slope, sums, dt, dx, partial,
-                                          begin, end);
-    });
+                                 ConstMatrixView dt, MatrixView dx, bool accumulate,
+                                 GradientView g_source, GradientView g_target) override {
+    tiled_sums(
+        x.rows, 2 * x.cols, 0,
+        [&](void* partial, std::int64_t begin, std::int64_t end) {
+          cpu::attention_source_gradient_rows(x, source, target, factor, slope, sums, dt, dx,
+                                              partial, begin, end);
+        },
+        [&] {
+          if (!accumulate) return;
+          begin_sums(0, x.cols, g_source);
+          begin_sums(x.cols, x.cols, g_target);
+        });
     store_sums(0, x.cols, g_source);
     store_sums(x.cols, x.cols, g_target);
   }

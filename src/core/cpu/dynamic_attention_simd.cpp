@@ -24,7 +24,7 @@ template <class Visit>
 HWY_INLINE void each_entry(const DynamicAttention& a, std::int64_t i, const Visit& visit) {
   for (const DynamicBlock* block : {&a.inner, &a.halo}) {
     if (i >= block->csr.rows) continue;
-    if (block->own_rows) visit(*block, static_cast<std::int32_t>(i));
+    if (block->own_rows) visit(*block, static_cast<std::int32_t>(block->first + i));
     for (std::int64_t e = block->csr.offsets[i]; e < block->csr.offsets[i + 1]; ++e) {
       visit(*block, block->csr.columns[e]);
     }

@@ -25,13 +25,14 @@ void attention_output(Queue& queue, const AttentionTotals<float>& sums, int head
 void attention_target_gradient(Queue& queue, ConstMatrixView d, float factor, float slope,
                                ConstMatrixView out, ConstMatrixView positive, ConstMatrixView share,
                                MatrixView r, MatrixView dt);
-void attention_rounding(Queue& queue, const KeptRows& kept, ConstMatrixView x, int heads,
-                        float factor, float slope, const AttentionTotals<float>& sums);
+void attention_rounding(Queue& queue, const KeptRows& kept, RowRange rows, ConstMatrixView x,
+                        int heads, float factor, float slope, const AttentionTotals<float>& sums);
 /// `partials` has room for sum_parts(x.rows) x 2 x.cols values.
 void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,
                                const float* target, float factor, float slope,
                                const AttentionTotals<float>& sums, ConstMatrixView dt,
-                               MatrixView dx, float* partials, float* g_source, float* g_target);
+                               MatrixView dx, bool accumulate, float* partials, float* g_source,
+                               float* g_target);
 
 // With dynamic scores (dynamic_attention.cu).
 

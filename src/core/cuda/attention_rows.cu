@@ -83,11 +83,12 @@ __global__ void attention_target_gradient_kernel(ConstMatrixView d, float factor
   dt.row(at.row)[at.head] = (1 - slope) * (above - share.row(at.row)[at.head] * all);
 }
 
-__global__ void attention_rounding_kernel(KeptRows kept, ConstMatrixView x, std::int64_t heads,
-                                          float factor, float slope, AttentionTotals<float> sums,
-                                          int lanes) {
+__global__ void attention_rounding_kernel(KeptRows kept, RowRange rows, ConstMatrixView x,
+                                          std::int64_t heads, float factor, float slope,
+                                          AttentionTotals<float> sums, int lanes) {
   const HeadOfRow at(kept.packed.rows, heads, lanes);
-  const std::int32_t node = at.there ? kept.nodes[at.row] : -1;
+  std::int32_t node = at.there ? kept.nodes[at.row] : -1;
+  if (node < rows.begin || node >= rows.end) node = -1;
   const std::int64_t cols = x.cols / heads;
   float sum = 0;
   for (std::int64_t c = at.head * cols + at.lane; node >= 0 && c < (at.head + 1) * cols;
@@ -177,23 +178,24 @@ void attention_target_gradient(Queue& queue, ConstMatrixView d, float factor, fl
          cover(d.rows * r.cols * lanes), d, factor, slope, out, positive, share, r, dt, lanes);
 }
 
-void attention_rounding(Queue& queue, const KeptRows& kept, ConstMatrixView x, int heads,
-                        float factor, float slope, const AttentionTotals<float>& sums) {
+void attention_rounding(Queue& queue, const KeptRows& kept, RowRange rows, ConstMatrixView x,
+                        int heads, float factor, float slope, const AttentionTotals<float>& sums) {
   const int lanes = lanes_of(x.cols / heads);
   launch(queue, "attention rounding", attention_rounding_kernel,
-         cover(kept.packed.rows * heads * lanes), kept, x, heads, factor, slope, sums, lanes);
+         cover(kept.packed.rows * heads * lanes), kept, rows, x, heads, factor, slope, sums, lanes);
 }
 
 void attention_source_gradient(Queue& queue, ConstMatrixView x, const float* source,
                                const float* target, float factor, float slope,
                                const AttentionTotals<float>& sums, ConstMatrixView dt,
-                               MatrixView dx, float* partials, float* g_source, float* g_target) {
+                               MatrixView dx, bool accumulate, float* partials, float* g_source,
+                               float* g_target) {
   const std::int64_t parts = sum_parts(queue, x.rows);
   launch(queue, "attention gradient of sources", attention_source_gradient_kernel,
          cover_by_warps(parts, kSumThreads),
          SourceGradient{x, source, target, factor, slope, sums, dt, dx},
          head_lanes(dt.cols, x.cols / dt.cols, kLaneColumns), parts, partials);
-  add_partials(queue, partials, parts, x.cols, 2, {g_source, g_target, nullptr});
+  add_partials(queue, partials, parts, x.cols, 2, {g_source, g_target, nullptr}, accumulate);
 }
 
 }  // namespace heliograph::cuda

@@ -136,9 +136,9 @@ class CudaKernels final : public Kernels {
                                  MatrixView dt) override {
     cuda::attention_target_gradient(queue_, d, factor, slope, out, positive, share, r, dt);
   }
-  void attention_rounding(const KeptRows& kept, ConstMatrixView x, int heads, float factor,
-                          float slope, const AttentionSums& sums) override {
-    cuda::attention_rounding(queue_, kept, x, heads, factor, slope, f32(sums));
+  void attention_rounding(const KeptRows& kept, RowRange rows, ConstMatrixView x, int heads,
+                          float factor, float slope, const AttentionSums& sums) override {
+    cuda::attention_rounding(queue_, kept, rows, x, heads, factor, slope, f32(sums));
   }
   void decode_rows(const PackedRows& packed, const std::int32_t* nodes, MatrixView values,
                    MatrixView exact) override {
@@ -146,11 +146,11 @@ class CudaKernels final : public Kernels {
   }
   void attention_source_gradient(ConstMatrixView x, const float* source, const float* target,
                                  float factor, float slope, const AttentionSums& sums,
-                                 ConstMatrixView dt, MatrixView dx, GradientView g_source,
-                                 GradientView g_target) override {
-    cuda::attention_source_gradient(queue_, x, source, target, factor, slope, f32(sums), dt, dx,
-                                    scratch<float>(cuda::sum_parts(x.rows) * 2 * x.cols),
-                                    f32(g_source), f32(g_target));
+                                 ConstMatrixView dt, MatrixView dx, bool accumulate,
+                                 GradientView g_source, GradientView g_target) override {
+    cuda::attention_source_gradient(
+        queue_, x, source, target, factor, slope, f32(sums), dt, dx, accumulate,
+        scratch<float>(cuda::sum_parts(x.rows) * 2 * x.cols), f32(g_source), f32(g_target));
   }
   void dynamic_attention(const DynamicAttention& attention, MatrixView out,
                          MatrixView log_total) override {

@@ -55,7 +55,7 @@ __device__ void each_entry(const DynamicAttention& a, std::int64_t i, const Visi
   for (int b = 0; b < 2; ++b) {
     const DynamicBlock& block = b == 0 ? a.inner : a.halo;
     if (i >= block.csr.rows) continue;
-    if (block.own_rows) visit(block, static_cast<std::int32_t>(i));
+    if (block.own_rows) visit(block, static_cast<std::int32_t>(block.first + i));
     for (std::int64_t e = block.csr.offsets[i]; e < block.csr.offsets[i + 1]; ++e) {
       visit(block, block.csr.columns[e]);
     }
