@@ -245,9 +245,10 @@ struct TransportOptions {
   /// Limits of each link in each direction, for TransportKind::threads only. 0: no limit.
   double link_gbps = 0.0;
   double link_latency_us = 0.0;
-  /// In how many blocks of rows a rank on CPUs runs a pass: the rows of a block travel while the
-  /// next is computed, with a second pair of halo buffers. 0: by the number of rows, and 1 if
-  /// all are late, since no rank waits for these, or above 8 bits. Changes no number.
+  /// In how many blocks of rows a rank runs a pass: the rows of a block travel while the next is
+  /// computed, with a second pair of halo buffers. 0: by the number of rows, and 1 on a CUDA device
+  /// or if all are late, since no rank waits for these, or above 8 bits. Changes no number, but on
+  /// a CUDA device the rounding of sums over rows.
   int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).

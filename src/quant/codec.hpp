@@ -24,13 +24,14 @@ struct RowSelection {
   /// Source rows x exact columns of the format, which are not scaled; empty for none.
   ConstMatrixView exact = {};
   /// For a CUDA codec: page-locked memory in which it notes that a row cannot be encoded, instead
-  /// of waiting for the device: the least i - kNoFailedRow of all such rows i in message order, or
-  /// 0 as before. Valid once the device is done.
+  /// of waiting for the device: the least first + i - kNoFailedRow of all such rows i in message
+  /// order, or 0 as before. Valid once the device is done.
   std::int32_t* failed = nullptr;
   /// The bits of each source row, at most those of the format, in whose layout the row is: only
   /// codes below 2^bits are used. For formats of up to 8 bits, on CUDA devices up to 4; null: the
   /// bits of the format.
   const std::uint8_t* bits = nullptr;
+  std::int64_t first = 0;  ///< How many rows of the exchange come before these.
 };
 inline constexpr std::int32_t kNoFailedRow = std::numeric_limits<std::int32_t>::max();
 

@@ -36,8 +36,7 @@ StaleHalo::StaleHalo(Communicator& comm, const PlacedShard& shard, const Exchang
       last_sums_ = site.sums == nullptr ? -1 : site.sums->id;
     }
     const HaloPlan& plan = policy.plan(site, shard.shard());
-    // On the host, a row that several ranks need is encoded once; a device encodes all rows at
-    // once.
+    // On the host, a row that several ranks need is encoded once; a device encodes it for each.
     const bool share_rows = policy.of(site, {}).format.bits < 32 && shard.device().on_host();
     SendSchedule& schedule = send_schedule(plan, share_rows);
     const auto row_bytes = policy.most_row_bytes(site);

@@ -26,8 +26,8 @@ class StaleHalo final : public Halo {
  public:
   /// Makes the exchanges of `sites` and all buffers; site i must have id i. `policy` and `sites`
   /// are copied; the other arguments must outlive the object. The rows for a peer travel in up to
-  /// `pieces` messages, as many on every rank; 1 if the device is not the host. `scales`: of the
-  /// sums that read the halo; null if rows keep the bits that `set_bits` gives them.
+  /// `pieces` messages, as many on every rank. `scales`: of the sums that read the halo; null if
+  /// rows keep the bits that `set_bits` gives them.
   StaleHalo(Communicator& comm, const PlacedShard& shard, const ExchangePolicy& policy,
             std::span<const Site> sites, int pieces, std::uint64_t seed, PhaseClock& times,
             MemoryAccount* account, const SumScales* scales = nullptr);

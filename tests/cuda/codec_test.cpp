@@ -145,6 +145,31 @@ TEST_F(CodecTwin, RowsMayBeginAtAnyByte) {
   }
 }
 
+// Parts of an exchange note the first such row of all.
+TEST_F(CodecTwin, NotesWhichRowOfTheExchangeCannotBeEncoded) {
+  MemoryAccount page_locked(cuda->device().page_locked());
+  Buffer note(sizeof(std::int32_t), MemoryUse::workspace, &page_locked);
+  const auto codec = make_cuda_codec({4, true, 2}, cuda->device());
+  for (const bool in_exact : {false, true}) {
+    CodecCase c(5, 8, 2);
+    fill(c.x, row_kinds()[1], 7);
+    (in_exact ? c.exact : c.x).view().row(3)[1] = std::numeric_limits<float>::quiet_NaN();
+    const auto x = on_device(c.x), exact = on_device(c.exact);
+    const auto rows = on_device(c.rows);
+    const auto ids = on_device(c.ids);
+    const auto out = on_device(std::vector<std::byte>(codec->encoded_bytes(5, 8) + 64));
+    note.as<std::int32_t>()[0] = 0;
+    for (const std::int64_t first : {100, 7, 40}) {
+      RowSelection selection{{rows.data(), 5}, nullptr,      ids.data(),
+                             nullptr,          exact.view(), note.as<std::int32_t>().data()};
+      selection.first = first;
+      codec->encode(x.view(), selection, kStream, out.data(), cuda->device().threads());
+    }
+    cuda->device().finish();
+    EXPECT_EQ(note.as<std::int32_t>()[0], 7 + 3 - kNoFailedRow) << in_exact;
+  }
+}
+
 TEST_F(CodecTwin, ReadsColumnRanges) {
   for (const RowFormat format : all_formats()) {
     const auto codec = make_cuda_codec(format, cuda->device());

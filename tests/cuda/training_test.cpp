@@ -23,6 +23,7 @@ struct Case {
   double loss_bound = 1e-5;  ///< Relative.
   bool numbers = false;      ///< One number a node instead of classes.
   bool weighted = false;
+  int nodes = 80;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -41,7 +42,7 @@ class CudaTraining : public ::testing::TestWithParam<Case> {};
 TEST_P(CudaTraining, EveryStepIsTheCpus) {
   if (cuda_devices() == 0) GTEST_SKIP() << "no CUDA device";
   const Case& c = GetParam();
-  Dataset data = test::make_small_dataset(80, 12, 4, 3, c.multilabel, c.sparse, c.directed);
+  Dataset data = test::make_small_dataset(c.nodes, 12, 4, 3, c.multilabel, c.sparse, c.directed);
   if (c.numbers) data = test::with_numbers(std::move(data));
   if (c.weighted) data = test::with_weights(std::move(data));
   for (const int ranks : {1, 2, 4}) {
@@ -77,6 +78,31 @@ INSTANTIATE_TEST_SUITE_P(KeptColumns, CudaTraining,
                                                   o.exchange.auto_bits = "auto:2";
                                                   o.exchange.staleness = 1;
                                                 }}),
+                         [](const auto& p) { return p.param.name; });
+
+// Two ranks have two blocks of at least kRowTile rows, and four have one.
+INSTANTIATE_TEST_SUITE_P(InBlocks, CudaTraining,
+                         ::testing::Values(Case{"Gcn", ModelKind::gcn, false, false, false,
+                                                [](TrainOptions& o) {
+                                                  o.transport.row_blocks = 3;
+                                                  o.exchange.rows = ExchangedRows::cover;
+                                                  o.exchange.kept_columns = true;
+                                                  o.exchange.bits_forward =
+                                                      o.exchange.bits_backward = Bits::two;
+                                                },
+                                                1e-5, false, false, 520},
+                                           Case{"Gat", ModelKind::gat, false, false, true,
+                                                [](TrainOptions& o) {
+                                                  o.transport.row_blocks = 3;
+                                                  o.model.layers = 2;
+                                                  o.exchange.bits_forward = Bits::one;
+                                                  o.exchange.bits_backward = Bits::four;
+                                                  o.exchange.staleness = 1;
+                                                },
+                                                1e-5, false, false, 520},
+                                           Case{"Gatv2", ModelKind::gatv2, false, false, false,
+                                                [](TrainOptions& o) { o.transport.row_blocks = 3; },
+                                                1e-5, false, false, 520}),
                          [](const auto& p) { return p.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

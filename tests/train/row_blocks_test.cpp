@@ -156,7 +156,10 @@ TEST(RowBlocksOfARun, FollowTheRowsUnlessTheyAreGiven) {
   o.transport.row_blocks = 5;
   EXPECT_EQ(row_blocks(o, 1000, 4), 5);
   o.transport.device = DeviceKind::cuda;
-  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "a device encodes all rows at once";
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 5);
+  o.transport.row_blocks = 0;
+  o.exchange.stale_sites = {};
+  EXPECT_EQ(row_blocks(o, 1000000, 4), 1) << "on a device more were never measured";
   o = {};
   o.transport.row_blocks = 65;
   test::expect_error(ErrorCode::usage, {"row-blocks must be from 0 to 64, not 65"},

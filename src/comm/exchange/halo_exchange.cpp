@@ -141,19 +141,16 @@ void HaloExchange::draw_columns(Clock clock) {
   draw(*received_columns_, clock);
 }
 
-void HaloExchange::post_receives(HaloSlot& slot) {
-  std::byte* in = slot.receive_buffer(receive_offset(slot, plan_.halo_rows));
-  for (int piece = 0; piece < schedule_.pieces(); ++piece) {
-    receives_.clear();
-    for (const HaloPlan::Peer& peer : plan_.peers) {
-      const std::int64_t first = received_begin(peer, piece),
-                         last = received_begin(peer, piece + 1);
-      if (first == last) continue;
-      const std::size_t begin = receive_offset(slot, first), end = receive_offset(slot, last);
-      receives_.push_back({peer.rank, in + begin, end - begin, !shard_.device().on_host()});
-    }
-    slot.post_receives(receives_);
+void HaloExchange::post_receives(HaloSlot& slot, int piece) {
+  if (piece == 0) in_ = slot.receive_buffer(receive_offset(slot, plan_.halo_rows));
+  receives_.clear();
+  for (const HaloPlan::Peer& peer : plan_.peers) {
+    const std::int64_t first = received_begin(peer, piece), last = received_begin(peer, piece + 1);
+    if (first == last) continue;
+    const std::size_t begin = receive_offset(slot, first), end = receive_offset(slot, last);
+    receives_.push_back({peer.rank, in_ + begin, end - begin, !shard_.device().on_host()});
   }
+  slot.post_receives(receives_);
 }
 
 void HaloExchange::compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const {
@@ -182,6 +179,7 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
   clock_ = clock;
   rows_ = rows;
   ++sent_[0];
+  piece_ = 0;
   slot.user = this;
   slot.format = codec.format();
   slot.epoch = clock.epoch;
@@ -194,7 +192,7 @@ void HaloExchange::open(HaloSlot& slot, const Codec& codec, Clock clock, const O
       slot.wait_for_receives();
     }
     shard_.device().finish();  // Kernels may still read what the slot received before.
-    post_receives(slot);
+    for (int piece = 0; piece < schedule_.pieces(); ++piece) post_receives(slot, piece);
     const PhaseTimer timer(times.exposed_comm);
     slot.wait_for_sends();
   }
@@ -251,32 +249,62 @@ void HaloExchange::copy_shared(const SendSchedule::Message& message) const {
 
 void HaloExchange::offer(RowRange rows, PhaseClock& times) {
   if (comm_.size() == 1) return;
-  const bool last = rows.end == rows_.values.rows;
-  const bool at_once = !shard_.device().on_host();
-  if (at_once && !last) return;
-  if (at_once) {
-    encode({schedule_.placed_rows(), rows_.scale, row_ids(), nullptr, rows_.exact,
-            slot_->in_order() ? failed_ : nullptr, row_bits()},
-           rows_out_, times);
-    compress(0, schedule_.rows(), times);
-    if (slot_->in_order()) post_receives(*slot_);
+  if (shard_.device().on_host()) {
+    offer_on_host(rows, times);
+  } else {
+    offer_on_device(rows.end, times);
   }
+  if (rows.end == rows_.values.rows && !slot_->in_order()) comm_.flush();
+}
+
+void HaloExchange::offer_on_host(RowRange rows, PhaseClock& times) {
   for (const SendSchedule::Message& message : schedule_.messages()) {
-    if (!at_once) {
-      encode(message, rows, times);
-      // Rows are offered in ascending order, so the message is complete after its last row.
-      const std::int32_t final_row = message.send_rows.back();
-      if (final_row < rows.begin || final_row >= rows.end) continue;
+    encode(message, rows, times);
+    // Rows are offered in ascending order, so the message is complete after its last row.
+    const std::int32_t final_row = message.send_rows.back();
+    if (final_row < rows.begin || final_row >= rows.end) continue;
+    {
       const PhaseTimer timer(times.encode);
       copy_shared(message);
     }
     post(message, times);
   }
-  if (!last) return;
-  if (slot_->in_order()) {
-    slot_->flush();
-  } else {
-    comm_.flush();
+}
+
+void HaloExchange::offer_on_device(std::int64_t end, PhaseClock& times) {
+  // Every rank receives what others send of a piece in the same group of messages as it sends its
+  // own, since a group may wait for all of its messages.
+  const auto encode_rows = [&](std::int64_t first, std::int64_t rows) {
+    if (rows == 0) return;
+    RowSelection selection{schedule_.placed_rows().subspan(static_cast<std::size_t>(first),
+                                                           static_cast<std::size_t>(rows)),
+                           rows_.scale,
+                           row_ids(),
+                           nullptr,
+                           rows_.exact,
+                           slot_->in_order() ? failed_ : nullptr,
+                           row_bits()};
+    selection.first = first;
+    encode(selection,
+           rows_out_ + static_cast<std::size_t>(first) * slot_->format.row_bytes(site_.cols),
+           times);
+    compress(first, first + rows, times);
+  };
+  const std::vector<SendSchedule::Message>& messages = schedule_.messages();
+  for (; piece_ < schedule_.pieces(); ++piece_) {
+    const auto waits = [&](const SendSchedule::Message& m) {
+      return m.piece == piece_ && m.send_rows.back() >= end;
+    };
+    if (std::ranges::any_of(messages, waits)) return;
+    if (schedule_.pieces() == 1) encode_rows(0, schedule_.rows());
+    for (const SendSchedule::Message& m : messages) {
+      if (m.piece == piece_ && schedule_.pieces() > 1) encode_rows(m.first_row, m.rows());
+    }
+    if (slot_->in_order()) post_receives(*slot_, piece_);
+    for (const SendSchedule::Message& m : messages) {
+      if (m.piece == piece_) post(m, times);
+    }
+    if (slot_->in_order()) slot_->flush();
   }
 }
 

@@ -62,9 +62,10 @@ class HaloExchange {
             PhaseClock& times);
 
   /// Encodes these rows into the messages that need them, one message after the other, and posts
-  /// each complete message. A device encodes all rows at once, when the last ones are offered and
-  /// earlier kernels are done; if it also orders messages, nothing waits for that, and rows that
-  /// cannot be encoded are found later (note_in). Ranges are those of Halo::offer.
+  /// each complete message. A device encodes and posts the messages of a piece together, once all
+  /// of them are complete and earlier kernels are done; if it also orders messages, nothing waits
+  /// for that, and rows that cannot be encoded are found later (note_in). Ranges are those of
+  /// Halo::offer.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.
   void offer(RowRange rows, PhaseClock& times);
 
@@ -124,7 +125,10 @@ class HaloExchange {
            SendSchedule::piece_begin(peer.halo_end - peer.halo_begin, piece, schedule_.pieces());
   }
   void draw(KeptColumns& columns, Clock clock) const;
-  void post_receives(HaloSlot& slot);
+  void post_receives(HaloSlot& slot, int piece);
+  void offer_on_host(RowRange rows, PhaseClock& times);
+  /// Posts the pieces of which all rows before `end` are the last ones.
+  void offer_on_device(std::int64_t end, PhaseClock& times);
   void compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const;
   void post(const SendSchedule::Message& message, PhaseClock& times);
   std::byte* row_at(const SendSchedule::Message& message, std::int64_t row) const;
@@ -164,8 +168,10 @@ class HaloExchange {
   OfferedRows rows_;
   Clock clock_;
   std::uint64_t stream_ = 0;
+  int piece_ = 0;                  ///< On a device: the next piece to send.
   std::byte* buffer_ = nullptr;    ///< The messages.
   std::byte* rows_out_ = nullptr;  ///< The packed rows of all messages.
+  std::byte* in_ = nullptr;        ///< The messages that are received.
   std::int32_t* failed_ = nullptr;
 };
 

@@ -81,8 +81,8 @@ void HaloSlot::post_receives(std::span<const RecvMessage> receives) {
     }
     receives = staged_receives_;
   }
-  if (in_order_) send_tickets_.clear();  // Those of the messages that were followed.
-  if (in_order_ || !receiving_) receive_tickets_.clear();
+  if (in_order_ ? followed_ : !receiving_) receive_tickets_.clear();
+  if (in_order_ && followed_) send_tickets_.clear();
   receive_tickets_.push_back(comm_.post(channel_, {}, receives));
   receiving_ = true;
   followed_ = false;

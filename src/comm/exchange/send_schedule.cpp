@@ -14,6 +14,7 @@ SendSchedule::SendSchedule(const HaloPlan& plan, int rank, int ranks, bool share
       if (begin == end) continue;
       Message message;
       message.peer = peer.rank;
+      message.piece = piece;
       message.send_rows = std::span(peer.sent).subspan(static_cast<std::size_t>(begin),
                                                        static_cast<std::size_t>(end - begin));
       messages_.push_back(std::move(message));

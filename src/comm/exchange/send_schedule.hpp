@@ -29,6 +29,7 @@ class SendSchedule {
   };
   struct Message {
     int peer = 0;
+    int piece = 0;
     std::span<const std::int32_t> send_rows;  ///< A part of the peer's list in the plan.
     std::int64_t first_row = 0;  ///< Where the message begins in the send buffer, in rows.
     bool encodes_all = true;

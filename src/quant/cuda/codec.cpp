@@ -40,6 +40,7 @@ class CudaCodec final : public Codec {
     task.format = format_;
     task.row_bytes = format_.row_bytes(x.cols);
     task.failed = failed;
+    task.first = selection.failed != nullptr ? selection.first : 0;
     cuda::encode_rows(queue_, task);
     cuda::encode_exact(queue_, task);
     if (selection.failed != nullptr) return {};

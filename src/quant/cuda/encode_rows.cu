@@ -70,7 +70,7 @@ struct RowSetup {
 };
 
 __device__ void report(const EncodeTask& task, std::int64_t index) {
-  atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoFailedRow);
+  atomicMin(task.failed, static_cast<std::int32_t>(task.first + index) - kNoFailedRow);
 }
 
 /// The range of one lane's values, where kLanes lanes hold a row.

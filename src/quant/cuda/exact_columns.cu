@@ -19,7 +19,7 @@ __global__ void encode_exact_kernel(EncodeTask task) {
   store_bytes<4>(out + task.format.exact_begin(task.x.cols) + 4 * c,
                  std::bit_cast<std::uint32_t>(value));
   if (!std::isfinite(value))
-    atomicMin(task.failed, static_cast<std::int32_t>(index) - kNoFailedRow);
+    atomicMin(task.failed, static_cast<std::int32_t>(task.first + index) - kNoFailedRow);
 }
 
 }  // namespace

@@ -27,9 +27,10 @@ struct EncodeTask {
   RowFormat format;
   std::size_t row_bytes = 0;  ///< Bytes from one row of `out` to the next.
   int group = 0;              ///< The group whose columns `x` has, if it has only one.
-  /// 0, or i - kNoFailedRow for the first message row i that cannot be encoded. The caller sets it
+  /// 0, or first + i - kNoFailedRow for the first row i that cannot be encoded. The caller sets it
   /// to 0.
   std::int32_t* failed = nullptr;
+  std::int64_t first = 0;
 };
 
 /// Encodes all groups of the rows of `task`, without their exact columns.

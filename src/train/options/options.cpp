@@ -244,7 +244,6 @@ void validate_transport(const TransportOptions& transport) {
   require_at_least(0, "threads-per-rank", transport.threads_per_rank);
   require_value(transport.row_blocks >= 0 && transport.row_blocks <= kMostRowBlocks, "row-blocks",
                 fmt::format("from 0 to {}", kMostRowBlocks), transport.row_blocks);
-  require_together(transport.row_blocks == 0 || !cuda, "--row-blocks needs --device cpu");
   require_at_least(0, "link-gbps", transport.link_gbps);
   require_at_least(0, "link-latency-us", transport.link_latency_us);
   require_above_0("timeout", transport.timeout_seconds);

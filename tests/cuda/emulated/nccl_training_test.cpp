@@ -7,6 +7,7 @@
 #include "heliograph/train.hpp"
 #include "nccl_run.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 
@@ -17,29 +18,59 @@ namespace {
 
 class NcclTraining : public test::NcclTest {};
 
+/// Expects the same numbers over NCCL as between threads.
+void expect_bits_of_threads(const Dataset& data, TrainOptions o) {
+  o.transport.device = DeviceKind::cuda;
+  o.transport.kind = TransportKind::threads;
+  const TrainResult threads = train(data, o);
+  o.transport.kind = TransportKind::nccl;
+  const TrainResult nccl = train(data, o);
+  ASSERT_EQ(nccl.epochs.size(), threads.epochs.size());
+  for (std::size_t e = 0; e < threads.epochs.size(); ++e) {
+    EXPECT_EQ(nccl.epochs[e].loss, threads.epochs[e].loss) << e;
+    EXPECT_EQ(nccl.epochs[e].bytes.total(), threads.epochs[e].bytes.total());
+  }
+  EXPECT_EQ(nccl.predictions, threads.predictions);
+}
+
 TEST_F(NcclTraining, HasTheBitsOfThreads) {
   const Dataset data = test::make_small_dataset(80, 12, 4, 5);
   for (const int ranks : {1, 2, 4}) {
     for (const int staleness : {0, 2}) {
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, S = " << staleness);
       TrainOptions o = test::small_options(ranks, 4);
       o.model.layers = 3;
       o.model.hidden = 12;
-      o.transport.device = DeviceKind::cuda;
       o.exchange.bits_forward = Bits::two;
       o.exchange.bits_backward = Bits::four;
       o.exchange.staleness = staleness;
-      o.transport.kind = TransportKind::threads;
-      const TrainResult threads = train(data, o);
-      o.transport.kind = TransportKind::nccl;
-      const TrainResult nccl = train(data, o);
-      ASSERT_EQ(nccl.epochs.size(), threads.epochs.size());
-      for (std::size_t e = 0; e < threads.epochs.size(); ++e) {
-        EXPECT_EQ(nccl.epochs[e].loss, threads.epochs[e].loss)
-            << ranks << " ranks, S = " << staleness << ", epoch " << e;
-        EXPECT_EQ(nccl.epochs[e].bytes.total(), threads.epochs[e].bytes.total());
-      }
-      EXPECT_EQ(nccl.predictions, threads.predictions);
+      expect_bits_of_threads(data, o);
     }
+  }
+}
+
+// Messages of a piece wait for those of all ranks, of which the first makes its rows in two blocks
+// and the others in one.
+TEST_F(NcclTraining, HasTheBitsOfThreadsInBlocks) {
+  const Dataset data = test::make_small_dataset(340, 12, 4, 5);
+  const test::TemporaryDirectory folder;
+  std::string owners;
+  for (int v = 0; v < 340; ++v) owners += v % 9 > 0 ? "0\n" : v % 2 == 0 ? "1\n" : "2\n";
+  test::write_text(folder / "owners", owners);
+  for (const ModelKind kind : {ModelKind::gcn, ModelKind::gat}) {
+    SCOPED_TRACE(test::name_of(kind));
+    TrainOptions o = test::small_options(3, 3);
+    o.model.kind = kind;
+    o.model.layers = 3;
+    o.model.hidden = 8;
+    o.partition.partitioner = Partitioner::file;
+    o.partition.file = folder / "owners";
+    o.exchange.bits_forward = o.exchange.bits_backward = Bits::eight;
+    o.exchange.rows = kind == ModelKind::gcn ? ExchangedRows::cover : ExchangedRows::boundary;
+    o.exchange.staleness = kind == ModelKind::gat ? 1 : 0;
+    o.exchange.stale_sites = "all";
+    o.transport.row_blocks = 3;
+    expect_bits_of_threads(data, o);
   }
 }
 
