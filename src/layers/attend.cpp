@@ -78,7 +78,6 @@ void Attend::sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
 }
 
 PackedRows Attend::own_halo(const Pass& pass) const {
-  // As another rank would send them at 32 bits.
   const MatrixView all = pass.saved(z_);
   PackedRows packed(reinterpret_cast<const std::byte*>(all.row(pass.graph.rows())),
                     pass.graph.halo_rows(), options_.cols, 0, {32, false, options_.heads});

@@ -42,15 +42,15 @@ class Attend final : public AttentionStep {
   Attention attention(const Pass& pass, Direction direction) const;
   void sum_inner(const Pass& pass, Direction direction, ConstMatrixView x,
                  ConstMatrixView exact) const;
-  /// What forward's pass adds to the sums of the halo that this rank has itself (has_halo).
+  /// With has_halo: the rows z of halo nodes as another rank would send them at 32 bits.
   PackedRows own_halo(const Pass& pass) const;
   /// Adds the halo's part, of which targets computed their outputs in `epoch`, to the sums of these
   /// rows or, with the first range, of all rows, where halo rows are not at hand row by row.
   void add_halo(const Pass& pass, Direction direction, std::int64_t epoch, RowRange rows) const;
   /// The epoch in which halo targets computed the gradients that this pass uses.
   std::int64_t made(const Pass& pass) const;
-  /// Adds the effect of what the sources that halo targets had differ from this pass's, with
-  /// `sign` -1 before the halo's part is added to backward's sums and with 1 after.
+  /// Adds what the gradient of scores owes to the difference between the sources that halo targets
+  /// had and those of this pass: with `sign` -1 before add_halo in backward, and with 1 after it.
   void add_rounding(const Pass& pass, float sign, RowRange rows) const;
   /// Backward's sums of the halo nodes as sources, over this rank's targets.
   void sum_halo_sources(const Pass& pass) const;
