@@ -152,7 +152,7 @@ def draw(path, pairs):
         column[0].set(title=f"{pair.model}, lr {pair.config['train']['lr']:g}", xlabel="bytes sent")
         column[0].xaxis.set_major_formatter(EngFormatter(unit="B"))
         column[-1].set_xlabel(f"seconds over links of {RATIO} : 1" if timed else "bytes sent")
-        column[0].legend(fontsize=7, frameon=False, loc="lower right")
+        column[0].legend(fontsize=7, frameon=False, loc="upper left")
     for row in axes:
         row[0].set_ylabel("test score")
     figure.suptitle(pairs[0].config["title"], ha="left", x=0.02, fontweight="bold")
