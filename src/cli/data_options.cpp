@@ -146,6 +146,8 @@ Dataset load(const DataOptions& options, Progress& progress, ImportCounts* count
       options.format == InputFormat::automatic ? detect_format(options.data) : options.format;
   if (options.index_base >= 0 && format == InputFormat::native) {
     warn("index-base", "is a native graph, whose edges are read already");
+  } else if (options.index_base >= 0 && !has_base(format)) {
+    warn("index-base", "has a format that says from which number nodes count");
   }
   return dataset;
 }

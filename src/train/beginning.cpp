@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/throw_error.hpp"
 #include "layers/compose.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/launch.hpp"
 #include "train/options/fields.hpp"
+#include "train/options/given.hpp"
 #include "train/options/json.hpp"
 #include "train/processes.hpp"
 
@@ -22,8 +25,8 @@ namespace {
 constexpr std::string_view kKeptByWeights[] = {"normalize", "model", "layers", "hidden", "norm"};
 
 /// Options of the model with which the same weights compute the same.
-constexpr std::string_view kOfTraining[] = {"dropout", "input-dropout", "precompute",
-                                            "transform-first", "aggregate-storage"};
+constexpr std::string_view kOfTraining[] = {"dropout",    "input-dropout",   "attention-dropout",
+                                            "precompute", "transform-first", "aggregate-storage"};
 
 std::string plain_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -77,6 +80,10 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
                         options.init_from.string(), theirs, ours));
       }
     }
+    std::vector<std::string> idle;
+    for (const IdleOptions& options_of : idle_options(wanted.model)) {
+      idle.insert(idle.end(), options_of.names.begin(), options_of.names.end());
+    }
     for (const auto& field : train_option_fields()) {
       const bool kept = std::ranges::count(kKeptByWeights, field.name) > 0;
       if (!kept && (field.group != "Model" || std::ranges::count(kOfTraining, field.name) > 0)) {
@@ -92,6 +99,7 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
         throw Error(ErrorCode::mismatch,
                     difference + spell_options("; --config RUN takes the run's options"));
       }
+      if (std::ranges::count(idle, field.name) > 0) continue;
       if (log) log(LogLevel::warning, difference + ", with which they compute something else");
     }
   }

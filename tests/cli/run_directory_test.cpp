@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <functional>
@@ -165,16 +166,53 @@ TEST(RunDirectory, AReplacementThatDiedIsCompleted) {
   const fs::path out = make_run(folder / "run");
   const fs::path next = out / ".run.json.next";
   {
-    test::write_text(next, R"({"seed": 2})");
+    test::write_text(next, R"({"format": "heliograph-run", "seed": 2})");
     const RunDirectory writing(folder / "other", false, {});
     RunDirectory::complete_replacement(out);
     expect_new_run(out, 0);
   }
   // The process died when it had removed part of the earlier run.
   test::write_text(out / "predictions.npy", "old");
-  test::write_text(next, R"({"seed": 2})");
+  test::write_text(next, R"({"format": "heliograph-run", "seed": 2})");
   const RunDirectory run(out, true, {{"seed", 3}});
   expect_new_run(out, 0);
+}
+
+TEST(RunDirectory, ADamagedReplacementChangesNothing) {
+  const TemporaryDirectory folder;
+  const fs::path out = make_run(folder / "run");
+  const fs::path next = out / ".run.json.next";
+  for (const char* text : {"", "garbage", "{}"}) {
+    test::write_text(next, text);
+    test::expect_error(ErrorCode::bad_input, next.string() + " is not the run.json of a run",
+                       [&] { RunDirectory::of(out); });
+    test::expect_error(ErrorCode::bad_input, "remove that file",
+                       [&] { const RunDirectory run(out, true, {}); });
+    expect_old_run(out);
+  }
+}
+
+// A named pipe would make whoever opens it wait.
+TEST(RunDirectory, NamesOfItsFilesMustBeFiles) {
+  for (const char* name : {"run.json", ".run.json.next", "metrics.jsonl", "predictions.npy"}) {
+    SCOPED_TRACE(name);
+    for (const bool pipe : {false, true}) {
+      const TemporaryDirectory folder;
+      const fs::path out = make_run(folder / "run");
+      fs::remove(out / name);
+      if (pipe) {
+        ASSERT_EQ(::mkfifo((out / name).c_str(), 0666), 0);
+      } else {
+        fs::create_directory(out / name);
+      }
+      const std::string error = (out / name).string() + " is not a file";
+      test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::check(out, true); });
+      test::expect_error(ErrorCode::usage, error, [&] { const RunDirectory run(out, true, {}); });
+      test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::complete_replacement(out); });
+      EXPECT_TRUE(fs::exists(RunDirectory::checkpoints(out) / "epoch-000001"));
+      EXPECT_TRUE(fs::exists(out / name));
+    }
+  }
 }
 
 TEST(RunDirectory, AStartThatFailedIsReplacedWithoutAsking) {

@@ -320,8 +320,15 @@ TEST_F(WeightsTest, OptionsOfReadingBelongToTheFormatOfTheData) {
         run_command({"eval", "--checkpoint", run, "--data", data.string() + ".copy"});
     EXPECT_EQ(moved.out, own.out) << moved.err;
   };
-  // Of shards that were read without a target, no run has one.
   const std::string shards = path("published"), config = path("config.json");
+  test::write_text(config, R"({"index-base": 1})");
+  EXPECT_THAT(run_command(test::train_arguments(musae, 1,
+                                                {"--config", config, "--target", "first", "--split",
+                                                 "random:40/30/30"}))
+                  .err,
+              HasSubstr("--index-base has no effect: " + musae.string() +
+                        " has a format that says from which number nodes count"));
+  // Of shards that were read without a target, no run has one.
   ASSERT_EQ(run_command({"partition", "--data", list.string(), "--index-base", "1", "--parts", "2",
                          "--split", "random:40/30/30", "--out", shards})
                 .code,

@@ -325,6 +325,8 @@ TEST(FineTuning, WarnsOfOptionsWithWhichTheWeightsComputeSomethingElse) {
                   ": its weights were trained on split random:50/25/25, seed 1, and this run has "
                   "random:60/20/20, seed 7: their training nodes may be among those scored "
                   "here"});
+  EXPECT_EQ(warnings(gat, [](auto& o) { o.model.attention_dropout = 0.5F; }),
+            std::vector<std::string>{});
   expect("activation relu, and this run has activation elu", sage,
          [](auto& o) { o.model.activation = ActivationFunction::elu; });
   expect("teleport 0.1, and this run has teleport 0.25", appnp,

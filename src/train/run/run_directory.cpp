@@ -95,10 +95,30 @@ void replace_run(const fs::path& path, int metrics) {
   rename_path(path / kNextRunJson, path / kRunJson);
 }
 
+/// What run.json, or the file with its contents, holds. Discarded if that is no JSON.
+nlohmann::json read_manifest(const fs::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file, nullptr, false);
+}
+
+/// Throws Error(usage) if something else than a file has the name of one that a run writes.
+void require_files(const fs::path& path) {
+  std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
+  names.insert(names.end(), {kRunJson, kNextRunJson, kMetricsFile});
+  for (const char* name : names) {
+    std::error_code error;
+    const auto status = fs::status(path / name, error);
+    if (!fs::exists(status) || fs::is_regular_file(status)) continue;
+    throw_error(ErrorCode::usage,
+                "{} is not a file, and a run there writes one of that name; choose another "
+                "directory",
+                (path / name).string());
+  }
+}
+
 /// Whether `path` is the run.json of a run that has no result.
 bool lacks_result(const fs::path& path) {
-  std::ifstream file(path);
-  const auto object = nlohmann::json::parse(file, nullptr, false);
+  const auto object = read_manifest(path);
   return object.is_object() && object.contains("result") && object.at("result").is_null();
 }
 
@@ -136,6 +156,7 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
     throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
   }
   require_no_data(path);
+  require_files(path);
   const char* sign = overwrite ? nullptr : sign_of_run(path);
   if (sign == nullptr) return;
   throw_error(
@@ -160,9 +181,7 @@ bool is_run_manifest(const nlohmann::json& object) {
 bool RunDirectory::holds_run(const fs::path& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path / kRunJson, ignored)) return false;
-  std::ifstream file(path / kRunJson);
-  if (!file) return false;
-  const auto object = nlohmann::json::parse(file, nullptr, false);
+  const auto object = read_manifest(path / kRunJson);
   return object.is_discarded() ? has_epochs(path) : is_run_manifest(object);
 }
 
@@ -179,11 +198,19 @@ bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file)
 
 void RunDirectory::complete_replacement(const fs::path& path) {
   std::error_code error;
+  require_files(path);
   // Processes of one run may all come here, and the first one does the work.
   for (int tries = 1; fs::exists(path / kNextRunJson, error); ++tries) {
     try {
       const Descriptor metrics(open_metrics(path / kMetricsFile));
-      if (fs::exists(path / kNextRunJson, error)) replace_run(path, metrics.get());
+      if (!fs::exists(path / kNextRunJson, error)) return;
+      if (!is_run_manifest(read_manifest(path / kNextRunJson))) {
+        throw_error(ErrorCode::bad_input,
+                    "{} is not the run.json of a run, so the run beside it stays as it is; remove "
+                    "that file",
+                    (path / kNextRunJson).string());
+      }
+      replace_run(path, metrics.get());
     } catch (const Error& failure) {
       if (failure.code() != ErrorCode::usage || tries == 20) throw;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

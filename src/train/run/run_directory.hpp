@@ -26,11 +26,13 @@ void require_no_data(const std::filesystem::path& directory);
 class RunDirectory {
  public:
   /// Throws Error(usage) if `path` holds a run and `overwrite` is false, if it holds a data set,
-  /// shards or a checkpoint, which a run there would make unreadable, or if it is no directory.
+  /// shards or a checkpoint, which a run there would make unreadable, if a name of the run's files
+  /// is that of something else than a file, or if it is no directory.
   /// What is left of a run that failed before its first epoch does not count. Changes nothing.
   static void check(const std::filesystem::path& path, bool overwrite);
   /// Completes the replacement of an earlier run, if the process that began it died. Throws
-  /// Error(usage) if another process is writing a run there.
+  /// Error: usage (another process is writing a run there, or a name of the run's files is not
+  /// that of a file), bad_input (what shows that a replacement was begun is damaged).
   static void complete_replacement(const std::filesystem::path& path);
 
   /// Creates the directory where needed. If it holds no run, calls `take_over`; otherwise leaves
