@@ -247,8 +247,8 @@ struct TransportOptions {
   double link_latency_us = 0.0;
   /// In how many blocks of rows a rank runs a pass: the rows of a block travel while the next is
   /// computed, with a second pair of halo buffers. 0: by the number of rows, and 1 on a CUDA device
-  /// or if all are late, since no rank waits for these, or above 8 bits. Changes no number, but on
-  /// a CUDA device the rounding of sums over rows.
+  /// or if all are late, since no rank waits for these, or above 8 bits. Changes no number, except
+  /// rounding on a CUDA device.
   int row_blocks = 0;
   CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;
   bool nccl_register = false;      ///< Registers halo buffers with NCCL (docs/gpu_design.md).

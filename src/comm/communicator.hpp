@@ -67,13 +67,13 @@ class Communicator {
   virtual Ticket post(Channel channel, std::span<const SendMessage> sends,
                       std::span<const RecvMessage> receives) = 0;
 
-  /// Tells the transport that no more messages of this exchange follow, so that it sends what it
-  /// has gathered. Never waits for messages to be done. Throws what `post` throws. `wait` and
-  /// `done` flush too.
+  /// Tells the transport that no more messages follow for now, so that it sends what it has
+  /// gathered. Never waits for messages to be done. Throws what `post` throws. `wait` and `done`
+  /// flush too.
   virtual void flush() {}
 
   /// Whether the messages posted between two flushes travel as one group, and the next group starts
-  /// only when all of it is done. Sends and receives of one exchange must then be flushed together
+  /// only when all of it is done. Sends and receives of one piece must then be flushed together
   /// on every rank, and buffers must be in no other use from the flush on.
   /// A group occupies its device until the other ranks have flushed theirs. CUDA calls that may
   /// wait for all work of a device, as those that allocate, free or load something do, would then
@@ -97,7 +97,7 @@ class Communicator {
 
   /// While true, a transport that sends in groups begins each flush when all ranks have come to it
   /// and ends it when the messages of all ranks are done. So what ranks do between two flushes
-  /// meets no message in flight. Collective, and every rank flushes after the same exchanges.
+  /// meets no message in flight. Collective, and every rank flushes after the same pieces.
   virtual void rehearse(bool) {}
 
   /// Blocks until every message of the ticket is done.

@@ -87,11 +87,9 @@ PackedRows Attend::own_halo(const Pass& pass) const {
 
 void Attend::add_halo(const Pass& pass, Direction direction, std::int64_t epoch,
                       RowRange rows) const {
-  const auto site = [&]() -> const Site& {
-    return pass.site(direction == Direction::forward ? forward_site_ : backward_site_);
-  };
+  const int site = direction == Direction::forward ? forward_site_ : backward_site_;
   const std::optional<PackedRows> at_hand =
-      options_.has_halo ? own_halo(pass) : pass.context.halo.received(site());
+      options_.has_halo ? own_halo(pass) : pass.context.halo.received(pass.site(site));
   if (!at_hand) {
     if (rows.begin > 0) return;  // The first range has added all rows.
     rows = {0, pass.graph.rows()};
@@ -108,18 +106,12 @@ void Attend::add_halo(const Pass& pass, Direction direction, std::int64_t epoch,
   if (at_hand) {
     add(*at_hand);
   } else {
-    pass.context.halo.finish(site(), add);
+    pass.context.halo.finish(pass.site(site), add);
   }
 }
 
-std::int64_t Attend::made(const Pass& pass) const {
-  return pass.context.halo.source_epoch(pass.site(backward_site_), pass.context.clock.epoch);
-}
-
 void Attend::add_rounding(const Pass& pass, float sign, RowRange rows) const {
-  Halo& halo = pass.context.halo;
-  const Site& forward = pass.site(forward_site_);
-  const KeptRows kept = halo.kept(forward, halo.source_epoch(forward, made(pass)));
+  const KeptRows kept = sent_sources(pass);
   if (kept.packed.rows == 0) return;
   const PhaseTimer timer(pass.times().aggregate);
   pass.kernels().attention_rounding(kept, rows, z(pass), options_.heads, sign * share(),
@@ -188,11 +180,8 @@ void Attend::backward(const Pass& pass) {
   sum_inner(pass, Direction::backward, dy, pass.saved(scores_));
   if (options_.has_halo) return sum_halo_sources(pass);
   // Halo targets may have computed what they sent in an earlier epoch, and from rounded rows.
-  Halo& halo = pass.context.halo;
-  const Site& forward = pass.site(forward_site_);
-  const std::int64_t used = halo.source_epoch(forward, made(pass));
-  if (used != pass.context.clock.epoch) {
-    const KeptRows kept = halo.kept(forward, used);
+  if (source_epoch(pass) != pass.context.clock.epoch) {
+    const KeptRows kept = sent_sources(pass);
     pass.kernels().decode_rows(kept.packed, kept.nodes, {}, source_scores(pass));
   }
   add_rounding(pass, -1, {0, pass.graph.rows()});
@@ -200,7 +189,7 @@ void Attend::backward(const Pass& pass) {
 
 void Attend::backward_rows(const Pass& pass, RowRange rows) {
   if (options_.has_halo) return;
-  add_halo(pass, Direction::backward, made(pass), rows);
+  add_halo(pass, Direction::backward, target_epoch(pass), rows);
   add_rounding(pass, 1, rows);
   source_gradient(pass, rows);
   if (!pass.has_gradient(options_.x)) return;

@@ -45,10 +45,8 @@ class Attend final : public AttentionStep {
   /// With has_halo: the rows z of halo nodes as another rank would send them at 32 bits.
   PackedRows own_halo(const Pass& pass) const;
   /// Adds the halo's part, of which targets computed their outputs in `epoch`, to the sums of these
-  /// rows or, with the first range, of all rows, where halo rows are not at hand row by row.
+  /// rows or, with the first range, of all rows, if Halo::received has none.
   void add_halo(const Pass& pass, Direction direction, std::int64_t epoch, RowRange rows) const;
-  /// The epoch in which halo targets computed the gradients that this pass uses.
-  std::int64_t made(const Pass& pass) const;
   /// Adds what the gradient of scores owes to the difference between the sources that halo targets
   /// had and those of this pass: with `sign` -1 before add_halo in backward, and with 1 after it.
   void add_rounding(const Pass& pass, float sign, RowRange rows) const;
@@ -58,7 +56,6 @@ class Attend final : public AttentionStep {
   void source_gradient(const Pass& pass, RowRange rows) const;
 
   int weight_, source_, target_;
-  int forward_site_ = -1, backward_site_ = -1;
   Saved z_;         ///< z and the source scores.
   Saved scores_;    ///< t, L and r, each with a column for each head.
   Saved positive_;  ///< Sums over entries with scores above 0, normalised.

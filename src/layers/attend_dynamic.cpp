@@ -135,16 +135,6 @@ void AttendDynamic::backward(const Pass& pass) {
   pass.complete(vector_);
 }
 
-std::int64_t AttendDynamic::made(const Pass& pass) const {
-  return pass.context.halo.source_epoch(pass.site(backward_site_), pass.context.clock.epoch);
-}
-
-KeptRows AttendDynamic::sent_sources(const Pass& pass) const {
-  Halo& halo = pass.context.halo;
-  const Site& forward = pass.site(forward_site_);
-  return halo.kept(forward, halo.source_epoch(forward, made(pass)));
-}
-
 void AttendDynamic::receive_targets(const Pass& pass) const {
   Kernels& k = pass.kernels();
   const MatrixView received = pass.scratch(halo_targets_);
@@ -173,7 +163,7 @@ void AttendDynamic::backward_rows(const Pass& pass, RowRange rows) {
     const bool differ = sent_sources(pass).packed.rows > 0;
     a.halo = {shard.halo(Direction::backward),
               differ ? ConstMatrixView(pass.scratch(sent_)) : sources, pass.scratch(halo_targets_),
-              dropout(pass, Direction::backward, true, made(pass))};
+              dropout(pass, Direction::backward, true, target_epoch(pass))};
   }
   {
     const PhaseTimer timer(pass.times().aggregate);

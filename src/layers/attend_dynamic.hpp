@@ -36,12 +36,8 @@ class AttendDynamic final : public AttentionStep {
   void make_targets(const Pass& pass, RowRange rows) const;
   /// Receives the halo's targets, and restores the rows s from which these computed their outputs.
   void receive_targets(const Pass& pass) const;
-  KeptRows sent_sources(const Pass& pass) const;
-  /// The epoch in which halo targets computed the gradients that this pass uses.
-  std::int64_t made(const Pass& pass) const;
 
   int source_weight_, target_weight_, vector_;
-  int forward_site_ = -1, backward_site_ = -1;
   Saved sources_;    ///< s of inner and halo nodes.
   Saved targets_;    ///< t.
   Saved log_total_;  ///< A column for each head.

@@ -46,6 +46,18 @@ EdgeDropout AttentionStep::halo_source_dropout(const Pass& pass) const {
   return d;
 }
 
+std::int64_t AttentionStep::target_epoch(const Pass& pass) const {
+  return pass.context.halo.source_epoch(pass.site(backward_site_), pass.context.clock.epoch);
+}
+
+std::int64_t AttentionStep::source_epoch(const Pass& pass) const {
+  return pass.context.halo.source_epoch(pass.site(forward_site_), target_epoch(pass));
+}
+
+KeptRows AttentionStep::sent_sources(const Pass& pass) const {
+  return pass.context.halo.kept(pass.site(forward_site_), source_epoch(pass));
+}
+
 void AttentionStep::forward(const Pass& pass, RowRange rows) {
   if (heads_.id < 0) return;
   Kernels& k = pass.kernels();

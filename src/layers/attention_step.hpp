@@ -27,8 +27,8 @@ class AttentionStep : public Step {
  protected:
   explicit AttentionStep(const Options& options)
       : options_(options), out_(options.average ? options.cols / options.heads : options.cols) {}
-  /// Declares the bias, that the step gathers and reads x, y, and what backward needs of the heads'
-  /// outputs.
+  /// Declares the bias, that the step gathers, pulls and reads x, y, and what backward needs of the
+  /// heads' outputs.
   void declare_output(Declare& declare);
 
   /// The nodes that have rows of products with x.
@@ -39,11 +39,19 @@ class AttentionStep : public Step {
   EdgeDropout dropout(const Pass& pass, Direction direction, bool halo, std::int64_t epoch) const;
   /// That of Shard::halo_sources in this epoch.
   EdgeDropout halo_source_dropout(const Pass& pass) const;
-  /// The heads' outputs side by side, which gather makes and backward reads.
+  /// The heads' outputs side by side, which forward makes and backward reads.
   MatrixView heads_output(const Pass& pass) const;
   ConstMatrixView saved_heads(const Pass& pass) const;
 
+  /// The epoch in which halo targets computed the gradients that this pass uses.
+  std::int64_t target_epoch(const Pass& pass) const;
+  /// The epoch of the sources from which they computed them.
+  std::int64_t source_epoch(const Pass& pass) const;
+  /// Those sources, as this rank sent them (Halo::kept).
+  KeptRows sent_sources(const Pass& pass) const;
+
   Options options_;
+  int forward_site_ = -1, backward_site_ = -1;
   std::int64_t out_;  ///< Columns of y.
   ValueId y_ = kNoValue;
   bool last_ = false;  ///< x has no gradient.

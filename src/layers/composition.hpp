@@ -125,7 +125,7 @@ class Composition {
     void saves_output(ValueId v) { model_.change(v).saved = true; }
     /// Forward needs all rows of the values that it reads, so `offer` and `gather` are called.
     void gathers();
-    /// Backward needs rows of other ranks, so `backward_offer` is called. `backward_rows` and
+    /// Backward may need rows of other ranks, so `backward_offer` is called. `backward_rows` and
     /// `end_backward` may be called as late as those of a step that works row by row.
     void pulls() { model_.backward_.back() = Backward::pulls; }
     /// A row of the inputs' gradients needs only that row of the output's. So backward is

@@ -53,7 +53,7 @@ ConstMatrixView Network::run_forward(PassPart part, const PassContext& context,
   ValueId v = 0;
   for (const FeatureView& view : input.values()) memory_.set(v++, view);
   const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
-  const Pass pass(context, graph, memory_, composition_, blocks_, ignore);
+  const Pass pass(context, graph, memory_, composition_, ignore);
   for (const Stretch& s : memory_.stretches()) {
     if (s.first < s.end && composition_.gathers(s.first)) composition_.step(s.first).gather(pass);
     for (const RowRange rows : blocks_) {
@@ -124,7 +124,7 @@ void Network::backward(const PassContext& context, const GraphOperator& graph,
       if (!values_needed) release();
     }
   };
-  Pass pass(context, graph, memory_, composition_, blocks_, announce);
+  Pass pass(context, graph, memory_, composition_, announce);
   // Steps end in their order whatever the number of blocks: ranks match sums of gradients by it,
   // and checkpoints hold it.
   std::vector<int>& open = open_steps_;

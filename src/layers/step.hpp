@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/function_ref.hpp"
 #include "core/site.hpp"
@@ -22,18 +21,15 @@ class Pass {
  public:
   /// All references must outlive the pass.
   Pass(const PassContext& pass_context, const GraphOperator& graph_operator, ModelMemory& memory,
-       const Composition& model, std::span<const RowRange> row_blocks, GradientRows complete)
+       const Composition& model, GradientRows complete)
       : context(pass_context),
         graph(graph_operator),
-        blocks(row_blocks),
         memory_(memory),
         model_(model),
         complete_(complete) {}
 
   const PassContext& context;
   const GraphOperator& graph;
-  /// The row blocks of this pass, ascending. There is at least one block.
-  const std::span<const RowRange> blocks;
 
   Kernels& kernels() const { return context.kernels; }
   PhaseClock& times() const { return context.times; }

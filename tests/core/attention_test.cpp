@@ -282,14 +282,19 @@ TEST(AttentionKernels, SumHaloRowsInRangesToTheSameBits) {
       const Sums all(37, 256, 4, fp64), ranges(37, 256, 4, fp64);
       block.sum(*kernels, all);
       block.sum(*kernels, ranges, 5);
-      test::expect_same_bits(ranges.positive, all.positive, "positive");
-      test::expect_same_bits(ranges.other, all.other, "other");
-      test::expect_same_bits(ranges.rows, all.rows, "totals");
-      for (std::int64_t i = 0; fp64 && i < 37; ++i) {
-        const double *got = ranges.positive64.view().row(i),
-                     *expected = all.positive64.view().row(i);
-        EXPECT_TRUE(std::equal(got, got + 256, expected)) << i;
-      }
+      const auto expect_same = [&](const auto& got, const auto& expected, const char* what) {
+        ASSERT_EQ(got.view().data == nullptr, expected.view().data == nullptr);
+        for (std::int64_t i = 0; i < got.view().rows; ++i) {
+          const auto *from = got.view().row(i), *like = expected.view().row(i);
+          EXPECT_TRUE(std::equal(from, from + got.view().cols, like)) << what << " " << i;
+        }
+      };
+      expect_same(ranges.positive, all.positive, "positive");
+      expect_same(ranges.other, all.other, "other");
+      expect_same(ranges.rows, all.rows, "totals");
+      expect_same(ranges.positive64, all.positive64, "positive");
+      expect_same(ranges.other64, all.other64, "other");
+      expect_same(ranges.rows64, all.rows64, "totals");
     }
   }
 }

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(InBlocks, CudaTraining,
                                                   o.exchange.bits_forward =
                                                       o.exchange.bits_backward = Bits::two;
                                                 },
-                                                1e-5, false, false, 520},
+                                                1e-5, false, false, 640},
                                            Case{"Gat", ModelKind::gat, false, false, true,
                                                 [](TrainOptions& o) {
                                                   o.transport.row_blocks = 3;
@@ -99,10 +99,10 @@ INSTANTIATE_TEST_SUITE_P(InBlocks, CudaTraining,
                                                   o.exchange.bits_backward = Bits::four;
                                                   o.exchange.staleness = 1;
                                                 },
-                                                1e-5, false, false, 520},
+                                                1e-5, false, false, 640},
                                            Case{"Gatv2", ModelKind::gatv2, false, false, false,
                                                 [](TrainOptions& o) { o.transport.row_blocks = 3; },
-                                                1e-5, false, false, 520}),
+                                                1e-5, false, false, 640}),
                          [](const auto& p) { return p.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

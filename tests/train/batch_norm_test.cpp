@@ -95,7 +95,7 @@ void check_rank(const Partition& partition, Communicator& comm) {
     const auto ignore = [](int, std::int64_t, std::int64_t, bool) {};
     memory.begin(part, rows);
     memory.set(y, inputs[0]);
-    const Pass pass(context, op, memory, model, blocks, ignore);
+    const Pass pass(context, op, memory, model, ignore);
     for (const RowRange block : blocks) model.step(0).offer(pass, block);
     model.step(0).gather(pass);
     for (const RowRange block : blocks) model.step(0).forward(pass, block);

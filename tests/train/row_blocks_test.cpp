@@ -92,7 +92,8 @@ TEST(RowBlocks, MayBeFewerOnSomeRanks) {
 
 TEST(RowBlocks, MayDifferInAResumedRun) {
   const Dataset data = test::make_small_dataset(1100, 12, 4, 3);
-  for (const ModelKind kind : {ModelKind::gcn, ModelKind::gin, ModelKind::gcnii}) {
+  for (const ModelKind kind :
+       {ModelKind::gcn, ModelKind::gin, ModelKind::gcnii, ModelKind::gat, ModelKind::gatv2}) {
     SCOPED_TRACE(test::name_of(kind));
     const test::TemporaryDirectory folder;
     TrainOptions o = test::small_options(2, 4);

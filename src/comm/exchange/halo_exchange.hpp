@@ -62,9 +62,9 @@ class HaloExchange {
             PhaseClock& times);
 
   /// Encodes these rows into the messages that need them, one message after the other, and posts
-  /// each complete message. A device encodes and posts the messages of a piece together, once all
-  /// of them are complete and earlier kernels are done; if it also orders messages, nothing waits
-  /// for that, and rows that cannot be encoded are found later (note_in). Ranges are those of
+  /// each complete message. A device encodes and posts the messages of a piece once all of them
+  /// are complete and earlier kernels are done; if it also orders messages, nothing waits for
+  /// that, and rows that cannot be encoded are found later (note_in). Ranges are those of
   /// Halo::offer.
   /// Throws Error: numeric (names layer, node and epoch), peer_lost.
   void offer(RowRange rows, PhaseClock& times);
@@ -127,7 +127,7 @@ class HaloExchange {
   void draw(KeptColumns& columns, Clock clock) const;
   void post_receives(HaloSlot& slot, int piece);
   void offer_on_host(RowRange rows, PhaseClock& times);
-  /// Posts the pieces of which all rows before `end` are the last ones.
+  /// Posts the next pieces, as far as all their rows are before `end`.
   void offer_on_device(std::int64_t end, PhaseClock& times);
   void compress(std::int64_t begin, std::int64_t end, PhaseClock& times) const;
   void post(const SendSchedule::Message& message, PhaseClock& times);

@@ -55,7 +55,8 @@ class SendSchedule {
   }
   int pieces() const { return pieces_; }
 
-  /// The messages that hold rows, in the order in which they are sent.
+  /// The messages that hold rows, in the order in which they are sent: by peer, then by piece. So
+  /// where a row lies in the send buffer, which checkpoints hold, does not depend on the pieces.
   const std::vector<Message>& messages() const { return messages_; }
   /// The number of rows of all messages together.
   std::int64_t rows() const { return rows_; }

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "core/csr.hpp"
-#include "core/memory_source.hpp"
 #include "core/thread_pool.hpp"
 
 namespace heliograph::cpu {
@@ -72,9 +71,9 @@ class RowTiles {
   }
   std::int64_t entries(std::int64_t row) const { return csr_.offsets[row + 1] - csr_.offsets[row]; }
   bool is_long(std::int64_t row) const { return entries(row) > grain_; }
-  /// How many entries of a long row come before tile t, or more if all do.
+  /// The entry of a long row at which tile t begins, possibly behind its last.
   std::int64_t cut(std::int64_t row, std::int64_t t) const {
-    return round_up(t * grain_ - work_before(row), grain_);
+    return (t - work_before(row) / grain_) * grain_;
   }
   /// The entry at which tile t begins; `row` is begin(t).
   std::int64_t entry_at(std::int64_t row, std::int64_t t) const {

@@ -364,7 +364,8 @@ void add_transport(TrainFields& fields) {
       "row-blocks", "N",
       "Run each pass in N blocks of rows, so that rows of one travel while the next is computed, "
       "with a second pair of halo buffers; 0 chooses by the number of rows, and 1 on a CUDA device "
-      "or if all rows are late or above 8 bits. Changes no number, but on a CUDA device rounding.",
+      "or if all rows are late or above 8 bits. Changes no number, except rounding on a CUDA "
+      "device.",
       HELIOGRAPH_MEMBER(transport.row_blocks));
   fields.add("cuda-aware-mpi",
              "With --transport mpi: let MPI read messages from memory of CUDA devices, instead of "

@@ -30,7 +30,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   for (const auto& [of, can_be, name] :
        {std::tuple(of_halo, can.bits, "--bits"),
         {of_halo, can.staleness, "--staleness"},
-        {true, can.blocks, "--row-blocks"},  // It changes no number.
+        {true, can.blocks, "--row-blocks"},  // It changes at most rounding.
         {of_model, can.hidden, "--hidden"},
         {of_model, can.layers, "--layers"},
         {of_weights, can.parts, "--parts"}}) {

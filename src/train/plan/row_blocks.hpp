@@ -9,8 +9,8 @@
 namespace heliograph {
 
 /// In how many blocks of rows each of `ranks` ranks runs a training pass over `rows` rows of all
-/// ranks, and so in how many messages the rows for a peer travel. The same on every rank. One,
-/// where none are given, on CUDA devices, on which several were never measured.
+/// ranks, and so in how many messages the rows for a peer travel. The same on every rank. On
+/// CUDA devices, where more were never measured, one unless given.
 inline int row_blocks(const TrainOptions& options, std::int64_t rows, int ranks) {
   constexpr std::int64_t kFewestRows = 1024, kMostBlocks = 8;
   if (ranks == 1) return 1;

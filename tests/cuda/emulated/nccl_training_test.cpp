@@ -67,6 +67,8 @@ TEST_F(NcclTraining, HasTheBitsOfThreadsInBlocks) {
     o.partition.file = folder / "owners";
     o.exchange.bits_forward = o.exchange.bits_backward = Bits::eight;
     o.exchange.rows = kind == ModelKind::gcn ? ExchangedRows::cover : ExchangedRows::boundary;
+    o.exchange.kept_columns = kind == ModelKind::gcn;
+    o.model.dropout = 0.5F;
     o.exchange.staleness = kind == ModelKind::gat ? 1 : 0;
     o.exchange.stale_sites = "all";
     o.transport.row_blocks = 3;
