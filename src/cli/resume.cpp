@@ -58,7 +58,7 @@ ResumePoint find_resume_point(const std::string& flag, const std::string& path) 
                                                        : "there is no such directory"));
   }
   const fs::path folder = RunDirectory::checkpoints(whole);
-  if (fs::exists(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
+  if (fs::is_regular_file(run_json(whole), ignored) || fs::is_directory(folder, ignored)) {
     const fs::path newest = newest_checkpoint(folder);
     if (newest.empty()) {
       std::string why = "the run has no checkpoint";
@@ -85,7 +85,7 @@ void apply_run(const fs::path& run, const std::optional<CheckpointInfo>& checkpo
   nlohmann::json resumed_after;
   std::error_code ignored;
   // Without a run, run.json would be that of the working directory.
-  if (!run.empty() && fs::exists(run_json(run), ignored)) {
+  if (!run.empty() && fs::is_regular_file(run_json(run), ignored)) {
     const std::string path = run_json(run).string();
     const auto fields = run_fields();
     const RunConfig config = read_run_json(path);

@@ -60,7 +60,8 @@ struct OptionsFile {
 
 nlohmann::json read_json(const OptionsFile& from) {
   std::ifstream file(from.path, std::ios::binary);
-  if (!file) from.refuse(" cannot be read");
+  std::error_code ignored;
+  if (!file || std::filesystem::is_directory(from.path, ignored)) from.refuse(" cannot be read");
   std::vector<std::set<std::string>> open_objects;
   using Event = nlohmann::json::parse_event_t;
   const auto refuse_odd = [&](int depth, Event event, const nlohmann::json& parsed) {

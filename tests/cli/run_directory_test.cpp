@@ -208,7 +208,13 @@ TEST(RunDirectory, NamesOfItsFilesMustBeFiles) {
       const std::string error = (out / name).string() + " is not a file";
       test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::check(out, true); });
       test::expect_error(ErrorCode::usage, error, [&] { const RunDirectory run(out, true, {}); });
-      test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::complete_replacement(out); });
+      test::expect_error(ErrorCode::usage, error,
+                         [&] { const RunDirectory run(out, RunDirectory::Resumed{}, {}); });
+      if (fs::exists(out / ".run.json.next")) {
+        test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::of(out); });
+      } else {
+        EXPECT_NO_THROW(RunDirectory::complete_replacement(out));
+      }
       EXPECT_TRUE(fs::exists(RunDirectory::checkpoints(out) / "epoch-000001"));
       EXPECT_TRUE(fs::exists(out / name));
     }

@@ -377,6 +377,9 @@ TEST(Config, BadOnesAreRefusedByFile) {
   refuse(R"({"format": "heliograph-run", "options": {}, "working_directory": 5})",
          "is 5, not a path");
   expect_refusal({"train", "--config", (folder / "missing").string()}, 2, "cannot be read");
+  fs::create_directories(folder / "folder" / "run.json");
+  expect_refusal({"train", "--config", (folder / "folder").string()}, 2, "cannot be read");
+  expect_refusal({"train", "--resume", (folder / "folder").string()}, 3, "folder");
 }
 
 TEST(BadInput, IsNamed) {

@@ -327,6 +327,10 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   EXPECT_EQ(advice(MemoryUse::activations, o, false), "lower row-blocks or hidden");
   EXPECT_EQ(advice(MemoryUse::gradients, o, false), "lower row-blocks or hidden");
   EXPECT_EQ(advice(MemoryUse::halo, o, true), "lower row-blocks");
+  o.verify_every = 1;
+  EXPECT_EQ(advice(MemoryUse::activations, o, false),
+            "lower row-blocks or hidden, or leave out verify");
+  o.verify_every = 0;
   EXPECT_EQ(advice(MemoryUse::features, o, false),
             "lower row-blocks, hidden or parts, or take partitioner metis, or use a machine with "
             "more memory");

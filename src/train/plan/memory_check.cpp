@@ -43,9 +43,7 @@ std::string advice(MemoryUse largest, const Remedies& can) {
   if (can.one_block) add("take --row-blocks 1");
   if ((of_halo || of_data) && can.policy) add("take --bits-policy uniform");
   if ((of_halo || of_data) && can.partitioner) add("take --partitioner metis");
-  if ((of_halo || of_scoring || of_data || can.resumed) && can.verification) {
-    add(can.resumed ? "take --verify 0" : "leave out --verify");
-  }
+  if (can.verification) add(can.resumed ? "take --verify 0" : "leave out --verify");
   if (can.guard) {
     add(can.resumed ? "leave out --guard if the checkpoint's run had none" : "leave out --guard");
   }

@@ -87,7 +87,7 @@ void require_writable(const OutputPath& output) {
   }
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
-  const bool in_run = fs::exists(parent / "run.json", ignored);
+  const bool in_run = fs::is_regular_file(parent / "run.json", ignored);
   if (!fs::exists(path, ignored)) {
     if (in_run && RunDirectory::holds_as_own(parent, path)) {
       refuse(" has the name of a file of the run there; choose another");

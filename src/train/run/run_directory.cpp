@@ -198,6 +198,7 @@ bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file)
 
 void RunDirectory::complete_replacement(const fs::path& path) {
   std::error_code error;
+  if (!fs::exists(path / kNextRunJson, error)) return;
   require_files(path);
   // Processes of one run may all come here, and the first one does the work.
   for (int tries = 1; fs::exists(path / kNextRunJson, error); ++tries) {
@@ -243,6 +244,7 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   fs::create_directories(path_, error);
   if (error) fail_run("cannot create the directory", path_, error.value());
   complete_replacement(path_);
+  require_files(path_);
   metrics_ = open_metrics(path_ / kMetricsFile);
   replaces_ = true;
   try {
@@ -255,9 +257,10 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
 }
 
 RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manifest)
-    : path_(std::move(path)),
-      manifest_(std::move(manifest)),
-      metrics_(open_metrics(path_ / kMetricsFile)) {}
+    : path_(std::move(path)), manifest_(std::move(manifest)) {
+  require_files(path_);
+  metrics_ = open_metrics(path_ / kMetricsFile);
+}
 
 /// Writes to the file `name` that the run is running.
 void RunDirectory::begin(const char* name) {
