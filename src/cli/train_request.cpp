@@ -175,8 +175,11 @@ RunConfig read_config(const std::string& given) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(given, ignored);
   const std::string path = directory ? (std::filesystem::path(given) / "run.json").string() : given;
+  const OptionsFile file{path, "--config " + path, ErrorCode::usage};
   RunDirectory::complete_replacement(std::filesystem::path(path).parent_path());
-  return read_options({path, "--config " + path, ErrorCode::usage});
+  // A config may come through a pipe, but no run writes one.
+  if (directory && !std::filesystem::is_regular_file(path, ignored)) file.refuse(" cannot be read");
+  return read_options(file);
 }
 
 RunConfig read_run_json(const std::string& path) {

@@ -126,7 +126,7 @@ class Composer {
     AttentionStep::Options a;
     a.has_halo = layer == 0 && fetches_features(options_);
     a.x = a.has_halo ? gathered_ : x;
-    a.heads = logits && options_.output_heads > 0 ? options_.output_heads : options_.heads;
+    a.heads = logits ? output_heads_of(options_) : options_.heads;
     a.average = a.heads > 1 && (logits || !options_.concat_heads);
     a.bias = bias && !maps && options_.residual != Residual::linear;
     a.slope = options_.negative_slope;
@@ -335,6 +335,10 @@ NormLayer norm_of(const ModelOptions& options) {
   if (options.norm != NormLayer::automatic) return options.norm;
   // With LayerNorm, the gates of dagnn can close for good in the first epochs.
   return convolves(options) ? NormLayer::layer : NormLayer::none;
+}
+
+int output_heads_of(const ModelOptions& options) {
+  return options.output_heads > 0 ? options.output_heads : options.heads;
 }
 
 bool adds_residuals(const ModelOptions& options, std::int64_t features, bool sparse_features) {

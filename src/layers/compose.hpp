@@ -64,6 +64,9 @@ JumpingKnowledge joined_by(const ModelOptions& options);
 /// The norm of hidden layers, which is never `automatic`: by default that of the published form.
 NormLayer norm_of(const ModelOptions& options);
 
+/// Heads of attention in the layer that makes the logits.
+int output_heads_of(const ModelOptions& options);
+
 /// Whether a layer adds its input to its output with Residual::identity.
 bool adds_residuals(const ModelOptions& options, std::int64_t features, bool sparse_features);
 

@@ -13,7 +13,7 @@ std::vector<std::uint8_t> bits_by_degree(const HaloPlan& plan, const Shard& shar
     sent.insert(sent.end(), peer.sent.begin(), peer.sent.end());
   }
   std::ranges::sort(sent);
-  sent.erase(std::ranges::unique(sent).begin(), sent.end());
+  sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
   const auto degree = [&](std::size_t row) { return shard.in_degree[row]; };
   std::ranges::sort(sent, {}, degree);
   std::size_t groups = 1;

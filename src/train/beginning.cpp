@@ -69,6 +69,10 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
       o->model.norm = norm_of(o->model);
       o->model.jk = joined_by(o->model);
     }
+    // Not stored as resolved: another --heads is one difference and not two.
+    if (output_heads_of(trained.model) == output_heads_of(wanted.model)) {
+      trained.model.output_heads = wanted.model.output_heads;
+    }
     if (weights.split && log) {
       trained.split = *weights.split;
       const std::string theirs = seeded_split(trained), ours = seeded_split(options);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -222,7 +223,20 @@ TEST_F(KeptFiles, AnInterruptedResumeKeepsTheResults) {
 
   fs::remove(run / "best.safetensors");
   refused({"eval", "--checkpoint", run.string()}, 3,
-          "has not ended; its newest checkpoint is " + path("run/checkpoints/epoch-000003"));
+          "when it ends; its newest checkpoint is " + path("run/checkpoints/epoch-000003"));
+}
+
+TEST_F(KeptFiles, ReadersNameARunJsonThatIsAPipe) {
+  train("run", {"--checkpoint-every", "2"}, 2);
+  const fs::path run = folder_ / "run", file = run / "run.json";
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0666), 0);
+  const std::vector<std::vector<std::string>> readers = {
+      {"train", "--resume", run.string()},
+      {"train", "--resume", (run / "checkpoints" / "epoch-000002").string()},
+      {"eval", "--checkpoint", run.string()}};
+  for (const auto& reader : readers) refused(reader, 3, file.string() + " is not a file");
+  refused({"train", "--config", run.string()}, 2, file.string() + " cannot be read");
 }
 
 }  // namespace

@@ -211,8 +211,12 @@ TEST(RunDirectory, NamesOfItsFilesMustBeFiles) {
       test::expect_error(ErrorCode::usage, error,
                          [&] { const RunDirectory run(out, RunDirectory::Resumed{}, {}); });
       if (fs::exists(out / ".run.json.next")) {
-        test::expect_error(ErrorCode::usage, error, [&] { RunDirectory::of(out); });
+        test::expect_error(ErrorCode::usage, {error, "; remove it"},
+                           [&] { RunDirectory::of(out); });
       } else {
+        if (!fs::is_regular_file(out / "run.json")) {
+          test::expect_error(ErrorCode::bad_input, error, [&] { RunDirectory::of(out); });
+        }
         EXPECT_NO_THROW(RunDirectory::complete_replacement(out));
       }
       EXPECT_TRUE(fs::exists(RunDirectory::checkpoints(out) / "epoch-000001"));

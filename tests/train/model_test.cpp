@@ -327,6 +327,8 @@ TEST(FineTuning, WarnsOfOptionsWithWhichTheWeightsComputeSomethingElse) {
                   "here"});
   EXPECT_EQ(warnings(gat, [](auto& o) { o.model.attention_dropout = 0.5F; }),
             std::vector<std::string>{});
+  EXPECT_EQ(warnings(gat, [](auto& o) { o.model.output_heads = o.model.heads; }),
+            std::vector<std::string>{});
   expect("activation relu, and this run has activation elu", sage,
          [](auto& o) { o.model.activation = ActivationFunction::elu; });
   expect("teleport 0.1, and this run has teleport 0.25", appnp,

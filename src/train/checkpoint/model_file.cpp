@@ -260,7 +260,7 @@ Model Model::load(const fs::path& path) {
   const fs::path newest = newest_checkpoint(RunDirectory::checkpoints(path));
   if (!newest.empty()) {
     throw_error(ErrorCode::bad_input,
-                "{} holds no {}, as its run has not ended; its newest checkpoint is {}",
+                "{} holds no {}, which a run writes when it ends; its newest checkpoint is {}",
                 path.string(), kBestFile, newest.string());
   }
   throw_error(ErrorCode::bad_input,

@@ -102,18 +102,25 @@ nlohmann::json read_manifest(const fs::path& path) {
 }
 
 /// Throws Error(usage) if something else than a file has the name of one that a run writes.
-void require_files(const fs::path& path) {
+void require_files(const fs::path& path, const char* advice = "choose another directory") {
   std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
   names.insert(names.end(), {kRunJson, kNextRunJson, kMetricsFile});
   for (const char* name : names) {
     std::error_code error;
     const auto status = fs::status(path / name, error);
     if (!fs::exists(status) || fs::is_regular_file(status)) continue;
-    throw_error(ErrorCode::usage,
-                "{} is not a file, and a run there writes one of that name; choose another "
-                "directory",
-                (path / name).string());
+    throw_error(ErrorCode::usage, "{} is not a file, and a run there writes one of that name; {}",
+                (path / name).string(), advice);
   }
+}
+
+/// Throws Error(bad_input) if `path` has a run.json that is a directory, a pipe or a broken link.
+void require_run_json(const fs::path& path) {
+  std::error_code error;
+  const fs::path file = path / kRunJson;
+  if (!fs::exists(fs::symlink_status(file, error)) || fs::is_regular_file(file, error)) return;
+  throw_error(ErrorCode::bad_input, "{} is not a file, so the run's options cannot be read",
+              file.string());
 }
 
 /// Whether `path` is the run.json of a run that has no result.
@@ -199,7 +206,7 @@ bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file)
 void RunDirectory::complete_replacement(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path / kNextRunJson, error)) return;
-  require_files(path);
+  require_files(path, "remove it");
   // Processes of one run may all come here, and the first one does the work.
   for (int tries = 1; fs::exists(path / kNextRunJson, error); ++tries) {
     try {
@@ -227,7 +234,9 @@ fs::path RunDirectory::of(const fs::path& path) {
   fs::path run = named;
   // The weights in a checkpoint lie three levels down.
   for (int up = 0; up <= 3; ++up, run = run.parent_path()) {
-    if (!holds_run(run) || !holds_as_own(run, named)) continue;
+    if (!holds_as_own(run, named)) continue;
+    require_run_json(run);
+    if (!holds_run(run)) continue;
     complete_replacement(run);
     if (!existed || fs::exists(named, ignored)) return run;
     throw_error(ErrorCode::bad_input,
