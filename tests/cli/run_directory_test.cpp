@@ -193,6 +193,15 @@ TEST(RunDirectory, ADamagedReplacementChangesNothing) {
 }
 
 // A named pipe would make whoever opens it wait.
+TEST(RunDirectory, CheckpointsMustBeAFolder) {
+  const TemporaryDirectory folder;
+  test::write_text(folder / "checkpoints", "");
+  for (const bool overwrite : {false, true}) {
+    test::expect_error(ErrorCode::usage, {"checkpoints is not a directory", "choose another"},
+                       [&] { RunDirectory::check(folder.path(), overwrite); });
+  }
+}
+
 TEST(RunDirectory, NamesOfItsFilesMustBeFiles) {
   for (const char* name : {"run.json", ".run.json.next", "metrics.jsonl", "predictions.npy"}) {
     SCOPED_TRACE(name);

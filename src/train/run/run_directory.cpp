@@ -101,7 +101,7 @@ nlohmann::json read_manifest(const fs::path& path) {
   return nlohmann::json::parse(file, nullptr, false);
 }
 
-/// Throws Error(usage) if something else than a file has the name of one that a run writes.
+/// Throws Error(usage) if a name of a run's files is not that of a file, or `checkpoints` is one.
 void require_files(const fs::path& path, const char* advice = "choose another directory") {
   std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
   names.insert(names.end(), {kRunJson, kNextRunJson, kMetricsFile});
@@ -112,6 +112,12 @@ void require_files(const fs::path& path, const char* advice = "choose another di
     throw_error(ErrorCode::usage, "{} is not a file, and a run there writes one of that name; {}",
                 (path / name).string(), advice);
   }
+  std::error_code error;
+  const fs::path folder = path / kCheckpointsFolder;
+  const auto status = fs::status(folder, error);
+  if (!fs::exists(status) || fs::is_directory(status)) return;
+  throw_error(ErrorCode::usage, "{} is not a directory, and a run there makes one of that name; {}",
+              folder.string(), advice);
 }
 
 /// Throws Error(bad_input) if `path` has a run.json that is a directory, a pipe or a broken link.

@@ -27,7 +27,8 @@ class RunDirectory {
  public:
   /// Throws Error(usage) if `path` holds a run and `overwrite` is false, if it holds a data set,
   /// shards or a checkpoint, which a run there would make unreadable, if a name of the run's files
-  /// is that of something else than a file, or if it is no directory.
+  /// is that of something else than a file, if `checkpoints` there is one, or if `path` is no
+  /// directory.
   /// What is left of a run that failed before its first epoch does not count. Changes nothing.
   static void check(const std::filesystem::path& path, bool overwrite);
   /// Completes the replacement of an earlier run, if the process that began it died. Throws
