@@ -56,6 +56,9 @@ TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)[^;(]*?\{", re.MULTILINE)
 USED_TYPE = re.compile(r"\b(\w+)\b(?!\s*\(|\))")  # A name before a bracket may be a function's.
 NAMED_TYPE = re.compile(r"\b(?:class|struct|typename|using)(?:\.\.\.)? (\w+)")
 MOST_GROUPS = 9  # Of a regular expression of CMake's.
+# What libstdc++ 12 defines by std::ranges::subrange or views, which Clang 14 cannot compile.
+RANGES = re.compile(r"\bstd::(views::\w+|ranges::(?:unique|remove|remove_if|partition|rotate|search|"
+                    r"equal_range|find_end|subrange|\w+_view))\b")
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
 
 
@@ -129,6 +132,13 @@ def quiet_library(root, **_):
             line = text.count("\n", 0, match.start()) + 1
             wrong.append(f"{path}:{line}: library code calls {match[1]}")
     return wrong
+
+
+def fuzz_compiler(root, **_):
+    """Clang 14, which builds the fuzz targets, can compile what the code takes from std::ranges."""
+    return [f"{path}: Clang 14 cannot compile std::{match[1]} of libstdc++ 12"
+            for path in code_files(root, "include", "src", "tests/fuzz")
+            for match in RANGES.finditer(read(root, path) or "")]
 
 
 def machine_paths(root, **_):
@@ -220,8 +230,8 @@ def includes_what_it_names(root, **_):
 
 
 CHECKS = {check.__name__: check for check in (
-    include_direction, includes_what_it_names, one_room_packages, quiet_library, machine_paths,
-    test_filters, clang_format, public_headers)}
+    include_direction, includes_what_it_names, one_room_packages, quiet_library, fuzz_compiler,
+    machine_paths, test_filters, clang_format, public_headers)}
 
 # A tree in which nothing is wrong.
 CLEAN = {
@@ -279,6 +289,9 @@ PLANTS = {
         ("src/core/loud.cpp", '\nvoid f() { std::printf("x"); }\n', "src/core/loud.cpp:2"),
         ("src/graph/end.cpp", "void f() { std::exit(2); }\n", "calls exit"),
         ("include/heliograph/end.hpp", "inline void f() { std::abort(); }\n", "calls std::abort"),
+    ],
+    "fuzz_compiler": [
+        ("src/core/sort.cpp", "auto end = std::ranges::unique(rows).begin();\n", "ranges::unique"),
     ],
     "machine_paths": [
         ("scripts/run.sh", "cd /" + "home/somebody/project\n", "scripts/run.sh:1"),
