@@ -56,10 +56,10 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
   }
   defaults.update(fields_to_json(input, DataOptions()));
   for (const auto& [name, value] : fixed.items()) {
-    const nlohmann::json wish = asked.value(name, nlohmann::json());
+    const nlohmann::ordered_json wish = asked.value(name, nlohmann::ordered_json());
     if (wish == value) continue;
     if (!given(name)) {
-      if (wish != defaults.value(name, nlohmann::json())) {
+      if (wish != defaults.value(name, nlohmann::ordered_json())) {
         replaced.push_back(fmt::format("--{} {}, which is fixed in the shards, replaces {}", name,
                                        value.dump(), wish.dump()));
       }
