@@ -224,7 +224,7 @@ int run_export(const Arguments<ExportRequest>& arguments) {
   require_target(request);
   RunConfig run;
   if (!request.from.empty()) {
-    RunDirectory::complete_replacement(request.from);
+    RunDirectory::of(request.from);
     if (!RunDirectory::holds_run(request.from)) {
       throw Error(
           ErrorCode::bad_input,

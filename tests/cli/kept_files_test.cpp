@@ -234,7 +234,8 @@ TEST_F(KeptFiles, ReadersNameARunJsonThatIsAPipe) {
   const std::vector<std::vector<std::string>> readers = {
       {"train", "--resume", run.string()},
       {"train", "--resume", (run / "checkpoints" / "epoch-000002").string()},
-      {"eval", "--checkpoint", run.string()}};
+      {"eval", "--checkpoint", run.string()},
+      {"export", "--run", run.string(), "--what", "weights", "--to", path("w.npz")}};
   for (const auto& reader : readers) refused(reader, 3, file.string() + " is not a file");
   refused({"train", "--config", run.string()}, 2, file.string() + " cannot be read");
 }

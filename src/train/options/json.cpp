@@ -376,11 +376,10 @@ void add_transport(TrainFields& fields) {
       "With --transport nccl: register message buffers, so that NCCL may move them without a "
       "copy of its own. Whether that is faster depends on devices and links.",
       HELIOGRAPH_MEMBER(transport.nccl_register));
-  fields.add(
-      "timeout", "X",
-      "Longest wait for another rank that makes no progress, or for rank 0 to write a file of "
-      "results, seconds.",
-      HELIOGRAPH_MEMBER(transport.timeout_seconds));
+  fields.add("timeout", "X",
+             "Longest wait for another rank that makes no progress, or, of processes, for rank 0 "
+             "to write a file of results, seconds.",
+             HELIOGRAPH_MEMBER(transport.timeout_seconds));
   const auto add_silence = [&](const char* name, const char* activity, auto access) {
     fields.add(
         name, "X",
