@@ -192,7 +192,6 @@ TEST(RunDirectory, ADamagedReplacementChangesNothing) {
   }
 }
 
-// A named pipe would make whoever opens it wait.
 TEST(RunDirectory, CheckpointsMustBeAFolder) {
   const TemporaryDirectory folder;
   test::write_text(folder / "checkpoints", "");
@@ -202,6 +201,7 @@ TEST(RunDirectory, CheckpointsMustBeAFolder) {
   }
 }
 
+// A named pipe would make whoever opens it wait.
 TEST(RunDirectory, NamesOfItsFilesMustBeFiles) {
   for (const char* name : {"run.json", ".run.json.next", "metrics.jsonl", "predictions.npy"}) {
     SCOPED_TRACE(name);

@@ -102,22 +102,19 @@ nlohmann::json read_manifest(const fs::path& path) {
 }
 
 /// Throws Error(usage) if a name of a run's files is not that of a file, or `checkpoints` is one.
-void require_files(const fs::path& path, const char* advice = "choose another directory") {
-  std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
-  names.insert(names.end(), {kRunJson, kNextRunJson, kMetricsFile});
-  for (const char* name : names) {
+void require_names(const fs::path& path, const char* advice = "choose another directory") {
+  const auto require = [&](const char* name, fs::file_type type, const char* what) {
     std::error_code error;
     const auto status = fs::status(path / name, error);
-    if (!fs::exists(status) || fs::is_regular_file(status)) continue;
-    throw_error(ErrorCode::usage, "{} is not a file, and a run there writes one of that name; {}",
-                (path / name).string(), advice);
+    if (!fs::exists(status) || status.type() == type) return;
+    throw_error(ErrorCode::usage, "{} is not a {}, and a run there writes one of that name; {}",
+                (path / name).string(), what, advice);
+  };
+  for (const char* name : kResultFiles) require(name, fs::file_type::regular, "file");
+  for (const char* name : {kRunJson, kNextRunJson, kMetricsFile}) {
+    require(name, fs::file_type::regular, "file");
   }
-  std::error_code error;
-  const fs::path folder = path / kCheckpointsFolder;
-  const auto status = fs::status(folder, error);
-  if (!fs::exists(status) || fs::is_directory(status)) return;
-  throw_error(ErrorCode::usage, "{} is not a directory, and a run there makes one of that name; {}",
-              folder.string(), advice);
+  require(kCheckpointsFolder, fs::file_type::directory, "directory");
 }
 
 /// Throws Error(bad_input) if `path` has a run.json that is a directory, a pipe or a broken link.
@@ -169,7 +166,7 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
     throw_error(ErrorCode::usage, "--out {} is not a directory", path.string());
   }
   require_no_data(path);
-  require_files(path);
+  require_names(path);
   const char* sign = overwrite ? nullptr : sign_of_run(path);
   if (sign == nullptr) return;
   throw_error(
@@ -212,7 +209,7 @@ bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file)
 void RunDirectory::complete_replacement(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path / kNextRunJson, error)) return;
-  require_files(path, "remove it");
+  require_names(path, "remove it");
   // Processes of one run may all come here, and the first one does the work.
   for (int tries = 1; fs::exists(path / kNextRunJson, error); ++tries) {
     try {
@@ -259,7 +256,7 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
   fs::create_directories(path_, error);
   if (error) fail_run("cannot create the directory", path_, error.value());
   complete_replacement(path_);
-  require_files(path_);
+  require_names(path_);
   metrics_ = open_metrics(path_ / kMetricsFile);
   replaces_ = true;
   try {
@@ -273,7 +270,7 @@ RunDirectory::RunDirectory(fs::path path, bool overwrite, nlohmann::ordered_json
 
 RunDirectory::RunDirectory(fs::path path, Resumed, nlohmann::ordered_json manifest)
     : path_(std::move(path)), manifest_(std::move(manifest)) {
-  require_files(path_);
+  require_names(path_);
   metrics_ = open_metrics(path_ / kMetricsFile);
 }
 

@@ -32,8 +32,8 @@ class RunDirectory {
   /// What is left of a run that failed before its first epoch does not count. Changes nothing.
   static void check(const std::filesystem::path& path, bool overwrite);
   /// Completes the replacement of an earlier run, if the process that began it died. Throws
-  /// Error: usage (another process is writing a run there, or a name of the run's files is not
-  /// that of a file), bad_input (what shows that a replacement was begun is damaged).
+  /// Error: usage (another process is writing a run there, or what has a name of the run's is not
+  /// of its kind, as in `check`), bad_input (what shows that a replacement was begun is damaged).
   static void complete_replacement(const std::filesystem::path& path);
 
   /// Creates the directory where needed. If it holds no run, calls `take_over`; otherwise leaves
