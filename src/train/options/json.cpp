@@ -377,7 +377,7 @@ void add_transport(TrainFields& fields) {
       "copy of its own. Whether that is faster depends on devices and links.",
       HELIOGRAPH_MEMBER(transport.nccl_register));
   fields.add("timeout", "X",
-             "Longest wait for another rank that makes no progress, or, of processes, for rank 0 "
+             "Longest wait for another rank that makes no progress, or, with processes, for rank 0 "
              "to write a file of results, seconds.",
              HELIOGRAPH_MEMBER(transport.timeout_seconds));
   const auto add_silence = [&](const char* name, const char* activity, auto access) {
