@@ -57,8 +57,8 @@ USED_TYPE = re.compile(r"\b(\w+)\b(?!\s*\(|\))")  # A name before a bracket may 
 NAMED_TYPE = re.compile(r"\b(?:class|struct|typename|using)(?:\.\.\.)? (\w+)")
 MOST_GROUPS = 9  # Of a regular expression of CMake's.
 # What libstdc++ 12 defines by std::ranges::subrange or views, which Clang 14 cannot compile.
-RANGES = re.compile(r"\bstd::(views::\w+|ranges::(?:unique|remove|remove_if|partition|rotate|search|"
-                    r"equal_range|find_end|subrange|\w+_view))\b")
+RANGES = re.compile(r"\bstd::(views::\w+|ranges::(?:unique|remove|remove_if|(?:stable_)?partition|"
+                    r"rotate|search|search_n|equal_range|find_end|subrange|\w+_view))\b")
 MACHINE_PATH = re.compile(r"(?<![A-Za-z0-9_.])/(home|root|work|farm|Users)/")
 
 
