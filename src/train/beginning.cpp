@@ -69,7 +69,7 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
       o->model.norm = norm_of(o->model);
       o->model.jk = joined_by(o->model);
     }
-    // Not stored as resolved: another --heads is one difference and not two.
+    // Resolving 0 would name --output-heads too where only --heads differs.
     if (output_heads_of(trained.model) == output_heads_of(wanted.model)) {
       trained.model.output_heads = wanted.model.output_heads;
     }
