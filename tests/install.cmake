@@ -28,6 +28,6 @@ function(try_example name expected)
   endif()
 endfunction()
 
-try_example(embed "test accuracy 0\\.[5-9]")
+try_example(embed "test score 0\\.[5-9]")
 try_example(score "new nodes: 400, of the right class: 0\\.[5-9]")
 try_example(in_memory "stopped after [1-9][0-9]?[0-9]? of 1000 epochs; test accuracy 0\\.[5-9]")

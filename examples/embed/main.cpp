@@ -39,7 +39,7 @@ int main(int argc, char** argv) try {
 
   const auto halo_bytes =
       result.bytes_per_epoch.halo_forward + result.bytes_per_epoch.halo_backward;
-  std::printf("test accuracy %.4f at epoch %d; %lld bytes exchanged an epoch, %lld in fp32\n",
+  std::printf("test score %.4f at epoch %d; %lld bytes exchanged an epoch, %lld in fp32\n",
               result.test_metric, result.best_epoch, static_cast<long long>(halo_bytes),
               static_cast<long long>(result.fp32_bytes_per_epoch));
   return 0;

@@ -172,7 +172,7 @@ def count_splits(config, command, data, flags):
               f"splits: seed s draws the s-th of --split {split}", flush=True)
         return None
     reading = flags_in([*make_flags(config["train"]), *flags], "format", "index-base",
-                       "keep-direction", "ignore-weights", "regression")
+                       "keep-direction", "ignore-weights", "regression", "target")
     text = run(command, "import", "--data", data, "--log-level", "error", *make_flags(reading))
     count = int(re.search(r"^ *splits +(\d+)$", text, re.MULTILINE)[1])
     print(f"splits: {data} holds {count}; seed s trains on split s modulo {count}" if count else

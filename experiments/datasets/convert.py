@@ -10,8 +10,8 @@
 Then `heliograph train --data graph.npz --epochs 1`. Arrays keep their names; docs/data.md lists
 those that are read.
 
-Parquet: edges have the columns src and dst (or source and target) and perhaps weight. Nodes may
-have id, to which edges refer (without it, edges refer to rows, from 0); label, numbers or names, null if
+Parquet: edges have the columns src and dst (or source and target) and perhaps edge_weight, weight
+or w. Nodes may have id, to which edges refer (without it, edges refer to rows, from 0); label, numbers or names, null if
 unlabelled; split with train, val and test, or train_mask, val_mask and test_mask; and features: a
 column of lists x, or all other columns of numbers in their order.
 
@@ -37,6 +37,7 @@ except ImportError:
     sys.exit("convert.py: NumPy is missing for this Python: install python3-numpy and run it with "
              "/usr/bin/python3")
 
+WEIGHTS = ("edge_weight", "weight", "w")
 SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
@@ -126,7 +127,7 @@ def from_dgl(path, _):
                  "converted")
     arrays = numbers({**labels, **graph.ndata})
     arrays["src"], arrays["dst"] = (ends.numpy() for ends in graph.edges())
-    weights = [name for name in ("edge_weight", "weight", "w") if name in graph.edata]
+    weights = [name for name in WEIGHTS if name in graph.edata]
     if weights:
         arrays["edge_weight"] = graph.edata[weights[0]].numpy()
     return arrays
@@ -142,11 +143,56 @@ def classes(values):
     return np.array([ids.get(str(value), -1) for value in values]), np.array(names)
 
 
+def alike(ids, ends):
+    """Ids of nodes and ends of edges as arrays of one type; NumPy compares int64 and uint64 as floats.
+    Exits if only some of them are integers."""
+    kinds = {"integers" if array.dtype.kind in "iu" else
+             "decimals" if array.dtype.kind == "f" else "no numbers" for array in (ids, *ends)}
+    if len(kinds) > 1:
+        sys.exit("convert.py: the ids of nodes and the ends of edges are not of one type, but "
+                 f"{' and '.join(sorted(kinds))}")
+    if kinds != {"integers"}:
+        return ids, ends
+    negative = any(array.min(initial=0) < 0 for array in (ids, *ends))
+    if negative and any(int(array.max(initial=0)) >= 2**63 for array in (ids, *ends)):
+        sys.exit("convert.py: some ids are below 0 and some do not fit in 64 bits with a sign")
+    dtype = np.int64 if negative else np.uint64
+    return ids.astype(dtype), [end.astype(dtype) for end in ends]
+
+
+def without_doubles(names, table, what):
+    """Those of `names` that `table` has, at most one; exits if they are more."""
+    found = [name for name in names if name in table]
+    if len(found) > 1:
+        sys.exit(f"convert.py: the {what} have both columns {found[0]} and {found[1]}: leave one out")
+    return found
+
+
+def feature_rows(name, column):
+    """A column of lists of numbers as rows; None if it holds no lists."""
+    import pyarrow
+    of = pyarrow.types
+    if not any(test(column.type) for test in (of.is_list, of.is_large_list, of.is_fixed_size_list)):
+        return None
+    values = column.type.value_type
+    if not (of.is_integer(values) or of.is_floating(values) or of.is_boolean(values)):
+        sys.exit(f"convert.py: the column {name} has lists of {values}, not of numbers")
+    rows = column.to_pylist()
+    for i, row in enumerate(rows):
+        if row is None or None in row or len(row) != len(rows[0]):
+            sys.exit(f"convert.py: the column {name}: row {i} is not a list of as many numbers as row "
+                     "0 has")
+    return np.array(rows, np.float32)
+
+
 def from_parquet(folder, _):
     parquet = library("pyarrow.parquet", "Parquet files")
 
+    def path_of(name):
+        return os.path.join(folder, f"{name}.parquet")
+
     def read(name):
-        path = os.path.join(folder, f"{name}.parquet")
+        path = path_of(name)
         try:
             table = parquet.read_table(path)
         except (OSError, ValueError) as error:
@@ -154,19 +200,22 @@ def from_parquet(folder, _):
         return {name: table[name] for name in table.column_names}
 
     nodes, edges = read("nodes"), read("edges")
-    for name, column in [("id", nodes.get("id")), *edges.items()]:
-        if column is not None and column.null_count:
-            row = column.to_pylist().index(None)
-            sys.exit(f"convert.py: the column {name} has no value in row {row}")
-    ends = [one_of(names, edges, "the edges").to_numpy() for names in (("src", "source"),
-                                                                      ("dst", "target"))]
+    if not nodes or not len(next(iter(nodes.values()))):
+        sys.exit(f"convert.py: {path_of('nodes')} has no rows")
+    ends = [one_of(names, edges, "the edges") for names in (("src", "source"), ("dst", "target"))]
+    weights = without_doubles(WEIGHTS, edges, "edges")
+    masks = [name for name in nodes if name.endswith("_mask")]
+    used = [name for name in ("src", "source", "dst", "target", *weights) if name in edges]
+    for table, names in ((nodes, ["id", *masks]), (edges, used)):
+        for name in names:
+            if name in table and table[name].null_count:
+                row = table[name].to_pylist().index(None)
+                sys.exit(f"convert.py: the column {name} has no value in row {row}")
+    ends = [end.to_numpy() for end in ends]
     arrays = {}
-    if "id" in nodes:
-        ids = nodes.pop("id").to_numpy()
-        for end in ends:
-            if (ids.dtype.kind in "iu") != (end.dtype.kind in "iu"):
-                sys.exit("convert.py: of ids of nodes and ends of edges, some are numbers and some "
-                         "are not")
+    has_ids = "id" in nodes
+    ids, ends = alike(nodes.pop("id").to_numpy() if has_ids else ends[0], ends)
+    if has_ids:
         order = np.argsort(ids)
         if (ids[order[1:]] == ids[order[:-1]]).any():
             sys.exit("convert.py: two nodes have the same id")
@@ -178,16 +227,15 @@ def from_parquet(folder, _):
                          "id of a node")
             ends[i] = order[place]
     arrays["edge_index"] = np.stack(ends)
-    if "weight" in edges:
-        arrays["edge_weight"] = edges["weight"].to_numpy()
-    labels = [name for name in ("label", "y") if name in nodes]
-    if len(labels) == 2:
-        sys.exit("convert.py: the nodes have both columns label and y: leave one out")
-    for name in labels:
+    for name in weights:
+        arrays["edge_weight"] = edges[name].to_numpy()
+    for name in without_doubles(("label", "y"), nodes, "nodes"):
         arrays["y"], names = classes(nodes.pop(name).to_pylist())
         if names is not None:
             arrays["class_names"] = names
     if "split" in nodes:
+        if masks:
+            sys.exit(f"convert.py: the nodes have both columns split and {masks[0]}: leave one out")
         words = nodes.pop("split").to_pylist()
         unknown = {str(word) for word in words if word and str(word).lower() not in SPLITS}
         if unknown:
@@ -196,25 +244,24 @@ def from_parquet(folder, _):
         roles = [SPLITS.get(str(word).lower()) for word in words]
         for role in ("train", "val", "test"):
             arrays[f"{role}_mask"] = np.array([r == role for r in roles])
-    for name in [name for name in nodes if name.endswith("_mask")]:
+    for name in masks:
         arrays[name] = nodes.pop(name).to_numpy()
-    lists = [name for name in ("x", "feat", "features") if name in nodes]
-    if lists:
-        rows = nodes.pop(lists[0]).to_pylist()
-        for i, row in enumerate(rows):
-            if row is None or None in row or len(row) != len(rows[0]):
-                sys.exit(f"convert.py: the column {lists[0]}: row {i} is not a list of as many numbers "
-                         "as row 0 has")
-        arrays["x"] = np.array(rows, np.float32)
-    else:
+    for name in ("x", "feat", "features"):
+        if name in nodes and "x" not in arrays:
+            rows = feature_rows(name, nodes[name])
+            if rows is not None:
+                arrays["x"] = rows
+                del nodes[name]
+    if "x" not in arrays:
         columns = {name: column.to_numpy() for name, column in nodes.items()}
-        used = [name for name, column in columns.items() if column.dtype.kind in "biuf"]
-        if not used:
+        features = [name for name, column in columns.items() if column.dtype.kind in "biuf"]
+        if not features:
             sys.exit("convert.py: the nodes have no features: no column x, and none of numbers")
-        arrays["x"] = np.stack([columns[name] for name in used], 1).astype(np.float32)
-        nodes = {name: None for name in nodes if name not in used}
-    if nodes:
-        print(f"columns that are not used: {', '.join(nodes)}", file=sys.stderr)
+        arrays["x"] = np.stack([columns[name] for name in features], 1).astype(np.float32)
+        nodes = {name: None for name in nodes if name not in features}
+    for what, names in (("nodes", nodes), ("edges", [name for name in edges if name not in used])):
+        if names:
+            print(f"columns of {what} that are not used: {', '.join(names)}", file=sys.stderr)
     return arrays
 
 
@@ -247,7 +294,12 @@ def from_planetoid(prefix, _):
         except (OSError, pickle.UnpicklingError, EOFError) as error:
             sys.exit(f"convert.py: {path}: {getattr(error, 'strerror', None) or error}")
 
-    x, tx, allx, y, ty, ally, graph = map(read, ("x", "tx", "allx", "y", "ty", "ally", "graph"))
+    parts = {part: read(part) for part in ("x", "tx", "allx", "y", "ty", "ally", "graph")}
+    for part, value in parts.items():
+        if not (isinstance(value, dict) if part == "graph" else len(getattr(value, "shape", ())) == 2):
+            sys.exit(f"convert.py: {prefix}.{part} holds a {type(value).__name__}, no "
+                     f"{'dict of neighbours' if part == 'graph' else 'matrix'}")
+    x, tx, allx, y, ty, ally, graph = parts.values()
     try:
         test = np.loadtxt(f"{prefix}.test.index", dtype=np.int64, ndmin=1)
     except (OSError, ValueError) as error:

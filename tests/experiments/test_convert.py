@@ -131,6 +131,11 @@ class Planetoid(ConvertTest):
         self.parts["tx"] = self.features[self.test[:-1]]
         self.write_parts()
         self.refused("ind.tiny.test.index does not fit", self.path("ind.tiny"))
+        for part, value in (("graph", [0, 1]), ("ally", np.arange(20)), ("tx", {})):
+            kept, self.parts[part] = self.parts[part], value
+            self.write_parts()
+            self.refused(f"ind.tiny.{part} holds a {type(value).__name__}, no", self.path("ind.tiny"))
+            self.parts[part] = kept
         os.remove(self.path("ind.tiny.allx"))
         self.refused("ind.tiny.allx: No such file", self.path("ind.tiny"))
 
@@ -229,12 +234,57 @@ class Parquet(ConvertTest):
         self.refused("the column src has no value in row 4", self.folder)
         numbers = {end: arrays["edge_index"][i] for i, end in enumerate(("src", "dst"))}
         parquet.write_table(pyarrow.table(numbers), self.path("edges.parquet"))
-        self.refused("some are numbers and some are not", self.folder)
+        self.refused("not of one type, but integers and no numbers", self.folder)
         ragged = {"x": [[1.0, 2.0], *[[3.0]] * (NODES - 1)]}
         parquet.write_table(pyarrow.table(ragged), self.path("nodes.parquet"))
         self.refused("the column x: row 1 is not a list", self.folder)
         os.remove(self.path("edges.parquet"))
         self.refused("edges.parquet", self.folder)
+
+    @needs("pyarrow")
+    def test_ids_that_no_double_holds(self):
+        from pyarrow import parquet, table
+        arrays = graph()
+        write = lambda name, columns: parquet.write_table(table(columns), self.path(f"{name}.parquet"))
+        node_columns = {name: array for name, array in arrays.items() if name != "edge_index"}
+        node_columns["x"] = arrays["x"][:, 0]
+        for first in (2**53 + 1, 2**63 + 5):
+            ids = np.arange(NODES, dtype=np.uint64) + np.uint64(first)
+            ends = ids[arrays["edge_index"]]
+            if first < 2**63:
+                ends = ends.astype(np.int64)
+            write("nodes", {"id": ids, **node_columns})
+            write("edges", {"src": ends[0], "dst": ends[1], "w": np.ones(80), "weights": np.ones(80)})
+            read = self.converted(self.folder, "--overwrite")
+            self.same(read, {"edge_index": arrays["edge_index"], "edge_weight": np.ones(80),
+                             "x": arrays["x"][:, :1]})
+        done = self.convert(self.folder, "--overwrite")
+        self.assertIn("columns of edges that are not used: weights", done.stderr)
+        os.remove(self.out)
+        write("edges", {"src": -arrays["edge_index"][0], "dst": arrays["edge_index"][1]})
+        self.refused("some ids are below 0 and some do not fit", self.folder)
+        write("edges", {"src": ends[0] * 1.0, "dst": ends[1]})
+        self.refused("not of one type, but decimals and integers", self.folder)
+        write("edges", {"src": ends[0], "dst": ends[1], "w": np.ones(80), "weight": np.ones(80)})
+        self.refused("the edges have both columns weight and w", self.folder)
+
+    @needs("pyarrow")
+    def test_columns_of_another_type_are_named(self):
+        from pyarrow import parquet, table
+        arrays = graph()
+        write = lambda name, columns: parquet.write_table(table(columns), self.path(f"{name}.parquet"))
+        write("edges", {"src": arrays["edge_index"][0], "dst": arrays["edge_index"][1]})
+        masks = {name: mask for name, mask in arrays.items() if name.endswith("_mask")}
+        for columns, text in (
+                ({"x": [["1"]] * NODES}, "the column x has lists of string, not of numbers"),
+                ({"x": ["1"] * NODES}, "the nodes have no features"),
+                ({"id": []}, "nodes.parquet has no rows"),
+                ({"x": np.ones(NODES), "split": ["train"] * NODES, **masks},
+                 "the nodes have both columns split and train_mask"),
+                ({"x": np.ones(NODES), "train_mask": [None, *[True] * (NODES - 1)]},
+                 "the column train_mask has no value in row 0")):
+            write("nodes", columns)
+            self.refused(text, self.folder)
 
     def test_missing_numbers_stay_unlabelled(self):
         values, names = convert.classes([0.5, None, float("nan"), -1.0])

@@ -266,10 +266,11 @@ class Sweep(FolderTest):
                          [f"{seed} random:5/5/5" for seed in (1, 2, 3)])
 
     def test_data_are_counted_as_they_are_read(self):
-        done, calls = self.sweep("--", "--index-base", "1", "--keep-direction", "--lr", "0.1",
+        done, calls = self.sweep("--", "--index-base", "1", "--keep-direction", "--target", "y", "--lr", "0.1",
                                  FAKE_FAIL="train", FAKE_CODE="2")
         self.assertEqual((done.returncode, len(calls)), (2, 1), done.stderr)
-        self.assertIn("import --data tolokers.npz --log-level error --index-base 1 --keep-direction\n",
+        self.assertIn("import --data tolokers.npz --log-level error --index-base 1 --keep-direction "
+                      "--target y\n",
                       self.read("calls"))
         done, calls = self.sweep(FAKE_FAIL="import", FAKE_CODE="3")
         self.assertEqual((done.returncode, calls), (3, []))

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "graph_io/fixtures.hpp"
 #include "graph_io/small_graphs.hpp"
 #include "heliograph/io.hpp"
+#include "heliograph/partition.hpp"
 #include "support/expect_error.hpp"
 
 namespace heliograph {
@@ -362,6 +364,18 @@ TEST_F(NativeTest, ADeviceWithoutSpaceIsAResourceError) {
     file.write(bytes);
     file.close();
   });
+}
+
+TEST_F(NativeTest, APipeIsNotReplaced) {
+  for (const char* name : {"graph.npz", "owners.npy", "owners.txt"}) {
+    const fs::path pipe = folder_ / name;
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    test::expect_error(ErrorCode::usage, "is a device, pipe or socket: it is not replaced", [&] {
+      if (pipe.extension() == ".npz") save_npz(small_dense(), pipe);
+      write_partition({1, {0, 0, 0}}, pipe);
+    });
+    EXPECT_TRUE(fs::is_fifo(pipe));
+  }
 }
 
 TEST(DatasetHash, SeesEveryPart) {

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,6 +76,12 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("0,1,2\n1,0\n",
           "edges.csv: the edge 1 - 0 (nodes counted from 0) has the weights 1 and 2");
   refused("0,1\n0,", "line 2: '' is not an integer");
+  for (const char* field : {"1O", "\"5\"", "'5'", "0x5", "-1a", ".5e"}) {
+    refused(fmt::format("{},1\n0,1\n", field),
+            fmt::format("line 1: '{}' is not an integer", field).c_str());
+    refused(fmt::format("source,{}\n0,1\n", field), "line 1: 'source' is not an integer");
+  }
+  refused("\xEF\xBC\x95,1\n0,1\n", "line 1: '\xEF\xBC\x95' is not an integer");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
   refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");

@@ -178,6 +178,32 @@ TEST_F(SaveFailures, StopEndsEveryRankWithTheSentence) {
   }
 }
 
+TEST_F(SaveFailures, WhateverBeforeSavingThrowsIsAFailedSave) {
+  const test::TemporaryDirectory folder;
+  TrainOptions o = test::small_options(2, 3);
+  o.checkpoint.folder = folder.path();
+  o.checkpoint.every = 1;
+  std::string warnings;
+  int calls = 0;
+  TrainCallbacks callbacks;
+  callbacks.before_saving = [&] {
+    ++calls;
+    throw calls;
+  };
+  callbacks.log = [&](LogLevel, std::string_view text) { warnings += text; };
+  const char* sentence = "was not saved: an exception of unknown type";
+  o.checkpoint.on_failure = SaveFailure::stop;
+  test::expect_error(ErrorCode::resource, sentence, [&] { train(data_, o, callbacks); });
+  EXPECT_EQ(calls, 1);
+  o.checkpoint.on_failure = SaveFailure::keep_going;
+  callbacks.before_saving = [&] {
+    if (++calls == 2) throw calls;
+  };
+  EXPECT_EQ(train(data_, o, callbacks).epochs.size(), 3U);
+  EXPECT_NE(warnings.find(sentence), std::string::npos);
+  EXPECT_EQ(newest_checkpoint(folder.path()).filename(), "epoch-000003");
+}
+
 TEST(CheckpointFolder, ReadsNamesExactly) {
   const test::TemporaryDirectory folder;
   for (const char* name :

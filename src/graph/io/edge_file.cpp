@@ -48,6 +48,15 @@ bool looks_integral(std::string_view text) {
   return !text.empty() && text.find_first_not_of("+-0123456789") == std::string_view::npos;
 }
 
+/// Whether a field may name a column. A number that is quoted or damaged may not, as a line that
+/// is taken for a header is skipped.
+bool is_column_name(std::string_view field) {
+  const std::size_t first = field.find_first_not_of("\"'+-. ");
+  return first == std::string_view::npos ||
+         (std::string_view("0123456789").find(field[first]) == std::string_view::npos &&
+          !parse_number<double>(field));
+}
+
 bool is_source_name(std::string_view name) {
   return name == "source" || name == "src" || name == "from";
 }
@@ -103,8 +112,7 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
     const bool first = separator == 0;
     if (first) separator = separator_of(line);
     const EdgeFields fields = split_edge(line, separator);
-    const std::string_view name = fields.field[0];
-    const bool header = first && !looks_integral(name) && !parse_number<double>(name);
+    const bool header = first && std::ranges::all_of(fields.field, is_column_name);
     if (header && fields.field[0].empty()) {
       lines.refuse(
           "the header's first name is empty, as if the first column were the index of a "

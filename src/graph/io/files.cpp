@@ -215,6 +215,11 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 
 TemporaryPath::TemporaryPath(std::filesystem::path target)
     : target_(std::move(target)), temporary_(temporary_sibling(target_)) {
+  std::error_code ignored;
+  if (std::filesystem::is_other(target_, ignored)) {
+    throw_error(ErrorCode::usage, "{} is a device, pipe or socket: it is not replaced",
+                target_.string());
+  }
   const std::lock_guard lock(unpublished.mutex);
   unpublished.paths.insert(temporary_);
 }

@@ -139,6 +139,7 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 /// is written before it becomes `target`. The destructor removes what was not published.
 class TemporaryPath {
  public:
+  /// Throws Error(usage) if the target exists and is neither a file nor a directory.
   explicit TemporaryPath(std::filesystem::path target);
   ~TemporaryPath();
   TemporaryPath(const TemporaryPath&) = delete;

@@ -160,6 +160,8 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
     mine = error.what();
   } catch (const std::exception& error) {
     mine = error.what();
+  } catch (...) {
+    mine = "an exception of unknown type";
   }
   std::vector<std::int64_t> failed(static_cast<std::size_t>(comm_.size()), 0);
   failed[static_cast<std::size_t>(comm_.rank())] = mine.empty() ? 0 : 1;
