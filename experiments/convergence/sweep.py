@@ -120,6 +120,9 @@ def list_settings(config, options):
             settings[name] = shlex.split(flags)
         except ValueError as error:
             refuse(f"the flags of the setting \"{name}\": {error}")
+        if flags_in(settings[name], "split", "split-seed"):
+            refuse(f"the setting \"{name}\" has splits of its own: settings are compared on the same "
+                   "splits, which follow after --")
 
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
@@ -167,16 +170,18 @@ def count_splits(config, command, data, flags):
     """How many splits the data set holds; None if `flags` or the config say which to take. Says which
     splits the seeds get. Raises CommandFailed."""
     split = given_split(config, flags)
+    fixed = flags_in([*make_flags(config["train"]), *flags], "split-seed").get("split-seed")
+    drawn = f"seed s draws the s-th of" if fixed is None else f"every seed draws number {fixed} of"
     if split is not None:
         print(f"splits: every seed trains on --split {split}" if str(split).isdigit() else
-              f"splits: seed s draws the s-th of --split {split}", flush=True)
+              f"splits: {drawn} --split {split}", flush=True)
         return None
     reading = flags_in([*make_flags(config["train"]), *flags], "format", "index-base",
                        "keep-direction", "ignore-weights", "regression", "target")
     text = run(command, "import", "--data", data, "--log-level", "error", *make_flags(reading))
     count = int(re.search(r"^ *splits +(\d+)$", text, re.MULTILINE)[1])
     print(f"splits: {data} holds {count}; seed s trains on split s modulo {count}" if count else
-          f"splits: {data} holds none; seed s draws the s-th of --split {RANDOM_SPLIT}", flush=True)
+          f"splits: {data} holds none; {drawn} --split {RANDOM_SPLIT}", flush=True)
     return count
 
 

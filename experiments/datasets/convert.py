@@ -134,8 +134,15 @@ def from_dgl(path, _):
 
 
 def classes(values):
-    """Class ids and names, or numbers; None and NaN are unlabelled. Whole numbers are ids already."""
+    """Class ids and names, numbers, or rows of 0 and 1; None and NaN are unlabelled. Whole numbers are
+    ids already."""
     known = [value for value in values if value is not None and value == value]
+    if known and isinstance(known[0], list):
+        width = len(known[0])
+        for i, row in enumerate(values):
+            if row is not None and (len(row) != width or None in row):
+                sys.exit(f"convert.py: the labels: row {i} is not a list of {width} numbers")
+        return np.array([[-1] * width if row is None else row for row in values]), None
     if not any(isinstance(value, str) for value in known):
         return np.array([np.nan if v is None else v for v in values]), None
     names = sorted(set(map(str, known)))
@@ -145,12 +152,19 @@ def classes(values):
 
 def alike(ids, ends):
     """Ids of nodes and ends of edges as arrays of one type; NumPy compares int64 and uint64 as floats.
-    Exits if only some of them are integers."""
-    kinds = {"integers" if array.dtype.kind in "iu" else
-             "decimals" if array.dtype.kind == "f" else "no numbers" for array in (ids, *ends)}
+    Exits if they are of several types."""
+    def kind(array):
+        known = {"i": "integers", "u": "integers", "f": "decimals"}
+        first = array[0] if array.dtype.kind == "O" and len(array) else ""
+        return known.get(array.dtype.kind, "text" if isinstance(first, str) else
+                         f"values of the type {type(first).__name__}")
+
+    kinds = {kind(array) for array in (ids, *ends) if len(array)}
     if len(kinds) > 1:
         sys.exit("convert.py: the ids of nodes and the ends of edges are not of one type, but "
                  f"{' and '.join(sorted(kinds))}")
+    if not kinds <= {"integers", "decimals", "text"}:
+        sys.exit(f"convert.py: the ids of nodes are {kinds.pop()}, neither numbers nor text")
     if kinds != {"integers"}:
         return ids, ends
     negative = any(array.min(initial=0) < 0 for array in (ids, *ends))
@@ -193,6 +207,8 @@ def from_parquet(folder, _):
 
     def read(name):
         path = path_of(name)
+        if not os.path.exists(path):
+            sys.exit(f"convert.py: {path} does not exist")
         try:
             table = parquet.read_table(path)
         except (OSError, ValueError) as error:
@@ -202,7 +218,10 @@ def from_parquet(folder, _):
     nodes, edges = read("nodes"), read("edges")
     if not nodes or not len(next(iter(nodes.values()))):
         sys.exit(f"convert.py: {path_of('nodes')} has no rows")
-    ends = [one_of(names, edges, "the edges") for names in (("src", "source"), ("dst", "target"))]
+    ends = []
+    for names in (("src", "source"), ("dst", "target")):
+        without_doubles(names, edges, "edges")
+        ends.append(one_of(names, edges, "the edges"))
     weights = without_doubles(WEIGHTS, edges, "edges")
     masks = [name for name in nodes if name.endswith("_mask")]
     used = [name for name in ("src", "source", "dst", "target", *weights) if name in edges]
@@ -362,6 +381,8 @@ def main():
         parser.error(f"--out {options.out} is no .npz")
     if os.path.exists(options.out) and not options.overwrite:
         parser.error(f"--out {options.out} exists; choose another name or add --overwrite")
+    if os.path.exists(options.out) and not os.path.isfile(options.out):
+        parser.error(f"--out {options.out} is no file: it is not replaced")
     read, path = reader_of(options.input)
     arrays = read(path, options.trust)
     arrays = {name: np.asarray(array) for name, array in arrays.items()}

@@ -37,6 +37,7 @@ struct EvalRequest {
   TrainRequest run;
   std::string weights;     ///< --checkpoint.
   std::string trained_on;  ///< The split of the weights' run and its seed; empty if not known.
+  std::string data_hash;   ///< Of the run's data, if these are scored; empty if not known.
   std::string logits, embeddings;
 };
 
@@ -154,7 +155,8 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
 }
 
-void print_scores(const EvalRequest& request, const Model& model, const EvaluationResult& result) {
+void print_scores(const EvalRequest& request, const Model& model, const EvaluationResult& result,
+                  const std::string& data_hash) {
   const std::string metric = choice_name(result.metric);
   std::vector<std::pair<std::string, std::string>> rows;
   if (result.unscored.empty()) {
@@ -171,6 +173,10 @@ void print_scores(const EvalRequest& request, const Model& model, const Evaluati
       request.trained_on != seeded_split(request.run.train)) {
     rows.emplace_back("warning", "the weights were trained on split " + request.trained_on +
                                      ": their training nodes may be among those scored here");
+  }
+  if (!request.data_hash.empty() && request.data_hash != data_hash) {
+    rows.emplace_back("warning",
+                      request.run.input.data + " differs from the data that the run trained on");
   }
   std::string files;
   for (const std::string& file : {request.run.out, request.logits, request.embeddings}) {
@@ -199,15 +205,17 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
   progress.phase(fmt::format("scoring {}", request.weights));
   EvaluationResult result = data.evaluate(run.train, model, progress.callback());
   progress.finish();
+  const nlohmann::ordered_json dataset =
+      processes.is_root() ? data.manifest() : nlohmann::ordered_json();
   if (processes.is_root()) {
     // The other processes wait for this one.
     const auto begin = [&](const std::string& what) {
       guard.limit("writing " + what, run.train.transport.timeout_seconds);
     };
-    write_files(request, model, data.manifest().at("name").get<std::string>(), result, begin);
+    write_files(request, model, dataset.at("name").get<std::string>(), result, begin);
     begin("standard output");
   }
-  if (prints) print_scores(request, model, result);
+  if (prints) print_scores(request, model, result, dataset.at("hash").get<std::string>());
   guard.limit("", 0);
   processes.leave();
   return 0;
@@ -244,6 +252,11 @@ int run_eval(const Arguments<EvalRequest>& arguments) {
     trained_parts = request.run.train.partition.parts;
     arguments.apply(request);
   });
+  const fs::path record = run / "run.json";
+  if (!arguments.given()("data") && !run.empty() && fs::is_regular_file(record, ignored)) {
+    const nlohmann::json hash = read_run_json(record.string()).dataset_hash;
+    if (hash.is_string()) request.data_hash = hash.get<std::string>();
+  }
   TrainOptions& options = request.run.train;
   options.model = model.options;
   options.normalize = model.normalize;

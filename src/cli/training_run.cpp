@@ -268,7 +268,8 @@ class TrainingRun {
     }
     abandon_files(false);
     if (!prints()) return;
-    const std::string then = stopped ? advice_() : "run.json says already how the run ended";
+    const std::string then =
+        stopped || stop_ ? advice_() : "run.json says already how the run ended";
     write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
   }
 

@@ -33,12 +33,15 @@ Graph graph_of_ends(std::int64_t nodes, std::span<const Id> sources, std::span<c
     }
   }
   ImportCounts own;
-  return build_graph(nodes, directed, counts != nullptr ? *counts : own, [&](auto&& use) {
+  ImportCounts& filled = counts != nullptr ? *counts : own;
+  Graph graph = build_graph(nodes, directed, filled, [&](auto&& use) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       use(static_cast<NodeId>(sources[i]), static_cast<NodeId>(targets[i]),
           weights.empty() ? 1.0F : weights[i]);
     }
   });
+  count_weights(graph, filled);
+  return graph;
 }
 
 }  // namespace

@@ -14,4 +14,10 @@ std::optional<WeightRange> weight_range(const Graph& graph) {
   return WeightRange{*least, *most, graph.neighbours[at(entry)], static_cast<NodeId>(row)};
 }
 
+void count_weights(const Graph& graph, ImportCounts& counts) {
+  const WeightRange range = weight_range(graph).value_or(WeightRange());
+  counts.least_weight = range.least;
+  counts.most_weight = range.most;
+}
+
 }  // namespace heliograph

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "heliograph/dataset.hpp"
+#include "heliograph/io.hpp"
 
 namespace heliograph {
 
@@ -22,5 +23,8 @@ struct WeightRange {
 
 /// The range of a graph's weights; nothing if it has none.
 std::optional<WeightRange> weight_range(const Graph& graph);
+
+/// Sets the least and the greatest weight of the counts, 1 without weights.
+void count_weights(const Graph& graph, ImportCounts& counts);
 
 }  // namespace heliograph

@@ -216,7 +216,7 @@ bool RankRun::keeps_columns() {
 
 // Once, after a tenth of the epochs.
 void RankRun::warn_if_nothing_is_learned(double loss) const {
-  if (!callbacks_.log || !limit_ || !(loss >= *limit_)) return;
+  if (!callbacks_.log || !limit_ || *limit_ == 0 || !(loss >= *limit_)) return;
   if (state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
   const ModelOptions& model = options_.model;
   const bool drops = model.dropout > 0 || model.input_dropout.value_or(0) > 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
@@ -223,6 +224,25 @@ TEST_F(Checkpoint, ASecondSignalEndsAtOnce) {
   EXPECT_EQ(outcome.code, 143) << outcome.err;
   // A checkpoint would have been saved at the end of the epoch.
   EXPECT_TRUE(newest_checkpoint(folder_ / "run" / "checkpoints").empty());
+}
+
+TEST_F(Checkpoint, ASecondSignalAfterTheResultsNamesTheCheckpointToo) {
+  const fs::path pipe = folder_ / "summary";  // The run waits for a reader that never comes.
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const fs::path run = folder_ / "run";
+  const auto outcome =
+      run_command(arguments("run", 100000, {"--summary", pipe.string()}), [&](int child) {
+        const auto holds = [](const fs::path& file, const char* text) {
+          return test::wait_until([&] { return read_text(file).find(text) != std::string::npos; },
+                                  60);
+        };
+        EXPECT_TRUE(holds(run / "metrics.jsonl", "\n"));
+        ::kill(child, SIGINT);
+        EXPECT_TRUE(holds(run / "run.json", "\"interrupted\""));
+        ::kill(child, SIGINT);
+      });
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("at once; the newest checkpoint is that after"));
 }
 
 TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {

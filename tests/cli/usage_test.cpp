@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <regex>
 #include <set>
 #include <string>
@@ -24,6 +25,7 @@ using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
+namespace fs = std::filesystem;
 
 /// Expects the command to end with `code` and one line of error that contains `part`.
 void expect_refusal(const Words& words, int code, const std::string& part) {

@@ -234,12 +234,12 @@ class Parquet(ConvertTest):
         self.refused("the column src has no value in row 4", self.folder)
         numbers = {end: arrays["edge_index"][i] for i, end in enumerate(("src", "dst"))}
         parquet.write_table(pyarrow.table(numbers), self.path("edges.parquet"))
-        self.refused("not of one type, but integers and no numbers", self.folder)
+        self.refused("not of one type, but integers and text", self.folder)
         ragged = {"x": [[1.0, 2.0], *[[3.0]] * (NODES - 1)]}
         parquet.write_table(pyarrow.table(ragged), self.path("nodes.parquet"))
         self.refused("the column x: row 1 is not a list", self.folder)
         os.remove(self.path("edges.parquet"))
-        self.refused("edges.parquet", self.folder)
+        self.refused("edges.parquet does not exist", self.folder)
 
     @needs("pyarrow")
     def test_ids_that_no_double_holds(self):
@@ -265,6 +265,13 @@ class Parquet(ConvertTest):
         self.refused("some ids are below 0 and some do not fit", self.folder)
         write("edges", {"src": ends[0] * 1.0, "dst": ends[1]})
         self.refused("not of one type, but decimals and integers", self.folder)
+        write("nodes", {**node_columns, "id": [{"a": i} for i in range(NODES)]})
+        write("edges", {end: [{"a": int(v)} for v in arrays["edge_index"][0]] for end in ("src", "dst")})
+        self.refused("the ids of nodes are values of the type dict, neither", self.folder)
+        write("edges", {"src": [b"0"] * 80, "dst": ["0"] * 80})
+        self.refused("but text and values of the type", self.folder)
+        write("edges", {"src": ends[0], "dst": ends[1], "source": ends[0]})
+        self.refused("the edges have both columns src and source", self.folder)
         write("edges", {"src": ends[0], "dst": ends[1], "w": np.ones(80), "weight": np.ones(80)})
         self.refused("the edges have both columns weight and w", self.folder)
 
@@ -290,6 +297,10 @@ class Parquet(ConvertTest):
         values, names = convert.classes([0.5, None, float("nan"), -1.0])
         np.testing.assert_array_equal(values, [0.5, np.nan, np.nan, -1.0])
         self.assertIsNone(names)
+        values, names = convert.classes([None, [0, 1], [1, 1]])
+        np.testing.assert_array_equal(values, [[-1, -1], [0, 1], [1, 1]])
+        with self.assertRaisesRegex(SystemExit, "row 1 is not a list of 2 numbers"):
+            convert.classes([[0, 1], [1]])
 
 
 class Command(ConvertTest):
@@ -309,6 +320,10 @@ class Command(ConvertTest):
             pass
         done = self.convert(self.path("a.csv"))
         self.assertIn("exists; choose another name or add --overwrite", done.stderr)
+        os.remove(self.out)
+        os.mkfifo(self.out)
+        done = self.convert(self.path("a.csv"), "--overwrite")
+        self.assertIn("is no file: it is not replaced", done.stderr)
 
 
 if __name__ == "__main__":

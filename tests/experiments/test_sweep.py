@@ -130,6 +130,7 @@ class Sweep(FolderTest):
             flags = [word for name in names if name for word in ("--setting", f"{name}=--bits 2")]
             self.assertIn("would share the run folders", self.refused_flags(*flags))
         self.assertIn('"fp32, S = 0" and', self.refused_flags("--bits", "32,1,32"))
+        self.assertIn('"a" has splits of its own', self.refused_flags("--setting", "a=--bits 2 --split 1"))
         self.assertIn("needs a name", self.refused_flags("--setting", "--bits 1=--bits 1",
                                                          "--setting", "++=--bits 1"))
 
@@ -259,6 +260,9 @@ class Sweep(FolderTest):
                                                     "--split random:60/20/20\n"))
         self.assertEqual(splits(split="random:60/20/20"),
                          (drawn, "splits: seed s draws the s-th of --split random:60/20/20\n"))
+        self.assertEqual(splits("--split-seed", "7", count="0"),
+                         (["random:60/20/20 7"] * 3, "splits: d.npz holds none; every seed draws number 7 "
+                                                     "of --split random:60/20/20\n"))
         self.assertEqual(splits(split=4), (["4"] * 3, "splits: every seed trains on --split 4\n"))
         self.assertEqual(splits(train={"split": 3})[0], ["3"] * 3)
         self.assertEqual(splits("--split", "0", split="random:60/20/20")[0], ["0"] * 3)

@@ -95,6 +95,10 @@ TEST(MakeGraph, TakesWeights) {
     return make_graph(3, sources, targets, false, nullptr, given);
   };
   EXPECT_THAT(list(make(weights).edge_weights), ElementsAre(2, 2, 0.5F, 0.5F));
+  ImportCounts counts;
+  make_graph(3, sources, targets, true, &counts, weights);
+  EXPECT_EQ(counts.least_weight, 0.5F);
+  EXPECT_EQ(counts.most_weight, 2.0F);
   EXPECT_TRUE(make({}).edge_weights.empty());
   EXPECT_TRUE(make({1, 1}).edge_weights.empty());
   test::expect_error(ErrorCode::bad_input, "2 edges and 1 weights", [&] { make(short_one); });

@@ -54,6 +54,8 @@ STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 # Definitions of types outside of others, and all names that a file gives to types.
 TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)[^;(]*?\{", re.MULTILINE)
 USED_TYPE = re.compile(r"\b(\w+)\b(?!\s*\(|\))")  # A name before a bracket may be a function's.
+USES_JSON = re.compile(r"\bnlohmann::|\w_json\(")
+NAMESPACE_ALIAS = re.compile(r"\bnamespace (\w+) = ")
 NAMED_TYPE = re.compile(r"\b(?:class|struct|typename|using)(?:\.\.\.)? (\w+)")
 MOST_GROUPS = 9  # Of a regular expression of CMake's.
 # What libstdc++ 12 defines by std::ranges::subrange or views, which Clang 14 cannot compile.
@@ -203,18 +205,22 @@ def public_headers(root, compiler="c++", **_):
 
 
 def includes_what_it_names(root, **_):
-    """A file includes, itself or through its headers, one that defines each type that it names. The
-    batches of a unity build hide a missing include."""
-    files = code_files(root, "include", "src")
+    """A file includes, itself or through its headers, one that defines each type and each short name
+    of a namespace that it names, and JSON's definition if it uses more than its name. The batches of a
+    unity build hide a missing include."""
+    files = code_files(root, "include", "src", "tests")
     code = {path: STRING.sub('""', COMMENT.sub("", read(root, path) or "")) for path in files}
-    path_of = {path.split("/", 1)[1]: path for path in files}
+    path_of = {}
+    for path in files:  # Where two rooms have the name, src includes its own.
+        path_of.setdefault(path.split("/", 1)[1], path)
     included = {path: [path_of[name] for _, name, _ in includes(root, path) if name in path_of]
                 for path in files}
     homes = {}
     for path in files:
-        if path.endswith((".hpp", ".cuh")):
+        if path.endswith((".hpp", ".cuh")) and not path.startswith("tests/"):
             for match in TYPE.finditer(code[path]):
                 homes.setdefault(match[1], []).append(path)
+    aliases = {name for text in code.values() for name in NAMESPACE_ALIAS.findall(text)}
     wrong = []
     for path in files:
         reached, ahead = set(), [path]
@@ -224,8 +230,19 @@ def includes_what_it_names(root, **_):
                 reached.add(at)
                 ahead += included[at]
         known = {m[1] for at in reached for m in NAMED_TYPE.finditer(code[at])}
-        for name in sorted((set(USED_TYPE.findall(code[path])) & homes.keys()) - known):
+        used = set() if path.startswith("tests/") else set(USED_TYPE.findall(code[path]))
+        for name in sorted((used & homes.keys()) - known):
             wrong.append(f"{path}: names {name} without including {' or '.join(homes[name])}")
+        if not path.endswith((".cpp", ".cu")):
+            continue
+        defined = {name for at in reached for name in NAMESPACE_ALIAS.findall(code[at])}
+        for name in sorted(aliases - defined):
+            if re.search(rf"(?<![:\w]){name}::", code[path]):
+                wrong.append(f"{path}: names {name}:: without 'namespace {name} ='")
+        packages = {name for at in reached for _, name, _ in includes(root, at)}
+        if (USES_JSON.search(code[path]) and "nlohmann/json_fwd.hpp" in packages
+                and "nlohmann/json.hpp" not in packages):
+            wrong.append(f"{path}: uses JSON without including nlohmann/json.hpp")
     return wrong
 
 
@@ -243,7 +260,8 @@ CLEAN = {
     "src/core/csr.hpp": "#pragma once\nstruct Csr {\n  int rows;\n};\n",
     "src/layers/gcn.hpp": '#pragma once\n#include "core/csr.hpp"\nint rows(Csr& csr);\n',
     "src/layers/rows.cpp": '#include "layers/gcn.hpp"\nint rows(Csr& csr) { return csr.rows; }\n',
-    "src/graph/metis.cpp": '#include <metis.h>\n\n#include "core/csr.hpp"\n',
+    "src/graph/metis.cpp": '#include <metis.h>\n\n#include "core/csr.hpp"\n'
+                           "namespace fs = std::filesystem;\n",
     "src/layers/gcn.cpp": '#include "core/csr.hpp"\n#include "graph/shard.hpp"\n',
     "src/train/run.cpp": '// exit(1) belongs in main\n#include "layers/gcn.hpp"\n',
     "src/cli/main.cpp": '#include <CLI/CLI.hpp>\n\n#include "train/run.hpp"\nint main() { exit(0); }\n',
@@ -274,6 +292,9 @@ PLANTS = {
     "includes_what_it_names": [
         ("src/core/cpu/lone.cpp", "int f(Csr& c) { return c.rows; }\n", "names Csr without"),
         ("src/graph/shard.hpp", "struct Shard {\n  Csr* csr;\n};\n", "names Csr without"),
+        ("tests/cli/a_test.cpp", "fs::path a;\n", "names fs:: without"),
+        ("src/train/json.cpp", "#include <nlohmann/json_fwd.hpp>\nauto a = to_json(b);\n",
+         "uses JSON without"),
     ],
     "one_room_packages": [
         ("src/graph/second.cpp", "#include <metis.h>\n", "included by 2 files"),

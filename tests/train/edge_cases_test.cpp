@@ -324,6 +324,22 @@ TEST(EdgeCases, BalancedWeightsMakeClassesOfAnySizeCountEqually) {
   EXPECT_NEAR(train(data, o).epochs.back().loss, -0.1 * std::log(0.1) - 0.9 * std::log(0.9), 1e-4);
 }
 
+TEST(EdgeCases, TrainingNodesOfOneClassAreWarnedOf) {
+  Dataset data = test::make_small_dataset(60, 4, 3, 8);
+  set_roles(data, [&](std::size_t v, Role r) {
+    if (r == Role::none) return r;
+    return data.labels.class_of[v] == 1 ? Role::train : Role::test;
+  });
+  std::string warnings;
+  TrainCallbacks callbacks;
+  callbacks.log = [&](LogLevel, std::string_view text) { warnings += text; };
+  TrainOptions o = four_epochs(2);
+  o.epochs = 40;
+  train(data, o, callbacks);
+  EXPECT_THAT(warnings, HasSubstr("every training node has class 1, so there is nothing to learn"));
+  EXPECT_THAT(warnings, ::testing::Not(HasSubstr("ignoring features and graph")));
+}
+
 TEST(EdgeCases, AClassWithoutTrainingNodesCannotBeBalanced) {
   Dataset data = test::make_small_dataset(200, 8, 3, 8);
   const auto& class_of = data.labels.class_of;

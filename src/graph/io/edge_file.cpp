@@ -45,7 +45,8 @@ EdgeFields split_edge(std::string_view line, char separator) {
 
 /// Whether a text has only digits and signs: it may be an integer that does not fit in 64 bits.
 bool looks_integral(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("+-0123456789") == std::string_view::npos;
+  return text.find_first_of("0123456789") != std::string_view::npos &&
+         text.find_first_not_of("+-0123456789") == std::string_view::npos;
 }
 
 /// Whether a field may name a column. A number that is quoted or damaged may not, as a line that

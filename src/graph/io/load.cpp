@@ -148,10 +148,7 @@ Dataset load_dataset(const fs::path& path, const ImportOptions& options, ImportC
     if (!dataset.graph.directed) validate_symmetry(dataset.graph, path.string());
     count_native(dataset.graph, filled);
   }
-  if (const auto weights = weight_range(dataset.graph)) {
-    filled.least_weight = weights->least;
-    filled.most_weight = weights->most;
-  }
+  count_weights(dataset.graph, filled);
   for (NodeId v = 0; v < dataset.graph.nodes; ++v) {
     if (!dataset.labels.has_label(v)) ++filled.unlabelled;
   }
