@@ -170,8 +170,8 @@ def count_splits(config, command, data, flags):
     """How many splits the data set holds; None if `flags` or the config say which to take. Says which
     splits the seeds get. Raises CommandFailed."""
     split = given_split(config, flags)
-    fixed = flags_in([*make_flags(config["train"]), *flags], "split-seed").get("split-seed")
-    drawn = f"seed s draws the s-th of" if fixed is None else f"every seed draws number {fixed} of"
+    fixed = flags_in(flags, "split-seed").get("split-seed")
+    drawn = "seed s draws the s-th of" if fixed is None else f"every seed draws number {fixed} of"
     if split is not None:
         print(f"splits: every seed trains on --split {split}" if str(split).isdigit() else
               f"splits: {drawn} --split {split}", flush=True)
@@ -210,7 +210,7 @@ class Run(Results):
     def __init__(self, options, config, splits, name, flags, seed):
         super().__init__(options.out, name, seed)
         given = {word.split("=")[0] for word in (*flags, *options.flags)}
-        split = split_of(given_split(config, [*flags, *options.flags]), splits, seed)
+        split = split_of(given_split(config, options.flags), splits, seed)
         train = {name: value for name, value in {**config["train"], **split}.items()
                  if f"--{name}" not in given}
         self.flags = ["--data", os.path.abspath(options.data), *make_flags(train), *flags, "--seed",

@@ -54,9 +54,8 @@ inline constexpr ForeignFlag kForeignFlags[] = {
     {"num-layers", "use --layers"},
     {"num-hops", "use --hops"},
     {"n-linear",
-     "use --output-linear for one linear layer at the end, and one less in --layers, which does "
-     "not "
-     "count it; more are not built"},
+     "use --output-linear for one linear layer at the end, and one less in --layers, which leaves "
+     "it out; more are not built"},
     {"use-linear", "use --residual linear"},
     {"num-heads", "use --heads"},
     {"num-out-heads", "use --output-heads"},
