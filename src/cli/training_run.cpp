@@ -99,7 +99,7 @@ class TrainingRun {
       interrupted = result.stop_reason == "interrupted";
       write_results(result, stopped_by(watch, interrupted));
     } catch (const std::exception& error) {
-      record_failure(error);
+      record_failure(error, watch);
       throw;
     }
     const std::string by = stopped_by(watch, interrupted);
@@ -241,16 +241,17 @@ class TrainingRun {
     guard_.limit("", 0);
   }
 
-  void record_failure(const std::exception& error) {
+  void record_failure(const std::exception& error, const SignalWatch& watch) {
     const bool stopped = processes_.joined() && processes_.failure_code() == ErrorCode::interrupted;
-    if (stopped && prints()) {
-      progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", kSignalElsewhere, advice_()));
+    const std::string by = stopped_by(watch, stopped);
+    // `end_by_force` prints its own message.
+    if (stopped && prints() && !forced_) {
+      progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
     }
     if (!directory_) return;
     try {
-      directory_->finish(
-          stopped ? "interrupted" : "failed",
-          stopped ? nlohmann::ordered_json{{"signal", kSignalElsewhere}} : error_json(error));
+      directory_->finish(stopped ? "interrupted" : "failed",
+                         stopped ? nlohmann::ordered_json{{"signal", by}} : error_json(error));
     } catch (const std::exception&) {
       // The first error is the one to report; a full disk often causes both.
     }
@@ -258,6 +259,7 @@ class TrainingRun {
 
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
+    forced_ = true;
     progress_.abandon();
     const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
     processes_.fail(ErrorCode::interrupted, reason);
@@ -285,6 +287,7 @@ class TrainingRun {
   std::atomic<bool> has_epochs_{false};
   std::atomic<bool> trained_{false};
   std::atomic<bool> signalled_{false};  ///< A signal has come that may be a request to stop.
+  std::atomic<bool> forced_{false};     ///< A signal ends the process at once.
   std::mutex directory_mutex_;          ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
 };
