@@ -130,7 +130,8 @@ class Sweep(FolderTest):
             flags = [word for name in names if name for word in ("--setting", f"{name}=--bits 2")]
             self.assertIn("would share the run folders", self.refused_flags(*flags))
         self.assertIn('"fp32, S = 0" and', self.refused_flags("--bits", "32,1,32"))
-        self.assertIn('"a" has splits of its own', self.refused_flags("--setting", "a=--bits 2 --split 1"))
+        self.assertIn('"a" has splits of its own',
+                      self.refused_flags("--setting", "a=--bits 2 --split 1"))
         self.assertIn("needs a name", self.refused_flags("--setting", "--bits 1=--bits 1",
                                                          "--setting", "++=--bits 1"))
 
@@ -270,8 +271,8 @@ class Sweep(FolderTest):
                          [f"{seed} random:5/5/5" for seed in (1, 2, 3)])
 
     def test_data_are_counted_as_they_are_read(self):
-        done, calls = self.sweep("--", "--index-base", "1", "--keep-direction", "--target", "y", "--lr", "0.1",
-                                 FAKE_FAIL="train", FAKE_CODE="2")
+        done, calls = self.sweep("--", "--index-base", "1", "--keep-direction", "--target", "y",
+                                 "--lr", "0.1", FAKE_FAIL="train", FAKE_CODE="2")
         self.assertEqual((done.returncode, len(calls)), (2, 1), done.stderr)
         self.assertIn("import --data tolokers.npz --log-level error --index-base 1 --keep-direction "
                       "--target y\n",
