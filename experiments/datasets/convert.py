@@ -133,15 +133,21 @@ def from_dgl(path, _):
     return arrays
 
 
+def width_of(what, rows, may_lack=False):
+    """The length of all lists; exits if they differ or lack a value, or one is None unless `may_lack`."""
+    width = len(next((row for row in rows if row is not None), ()))
+    for i, row in enumerate(rows):
+        if not may_lack if row is None else len(row) != width or None in row:
+            sys.exit(f"convert.py: the {what}: row {i} is not a list of {width} numbers")
+    return width
+
+
 def classes(values):
     """Class ids and names, numbers, or rows of 0 and 1; None and NaN are unlabelled. Whole numbers are
     ids already."""
     known = [value for value in values if value is not None and value == value]
     if known and isinstance(known[0], list):
-        width = len(known[0])
-        for i, row in enumerate(values):
-            if row is not None and (len(row) != width or None in row):
-                sys.exit(f"convert.py: the labels: row {i} is not a list of {width} numbers")
+        width = width_of("labels", values, may_lack=True)
         return np.array([[-1] * width if row is None else row for row in values]), None
     if not any(isinstance(value, str) for value in known):
         return np.array([np.nan if v is None else v for v in values]), None
@@ -192,10 +198,7 @@ def feature_rows(name, column):
     if not (of.is_integer(values) or of.is_floating(values) or of.is_boolean(values)):
         sys.exit(f"convert.py: the column {name} has lists of {values}, not of numbers")
     rows = column.to_pylist()
-    for i, row in enumerate(rows):
-        if row is None or None in row or len(row) != len(rows[0]):
-            sys.exit(f"convert.py: the column {name}: row {i} is not a list of as many numbers as row "
-                     "0 has")
+    width_of(f"column {name}", rows)
     return np.array(rows, np.float32)
 
 
