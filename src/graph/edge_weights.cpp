@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/rows.hpp"
+#include "heliograph/io.hpp"
 
 namespace heliograph {
 

@@ -4,9 +4,10 @@
 #include <optional>
 
 #include "heliograph/dataset.hpp"
-#include "heliograph/io.hpp"
 
 namespace heliograph {
+
+struct ImportCounts;
 
 /// Whether an edge may have this weight: 0, or a normal number in fp32, since the inverse of
 /// another overflows.
