@@ -1,5 +1,6 @@
 // A program that uses the library: trains a GraphSAGE network on two ranks that exchange one bit a
-// value. Usage: embed [DATA], where DATA is anything that `heliograph train --data` takes.
+// value. Usage: embed [DATA], where DATA is a data set that `heliograph train --data` takes (shards
+// are for train_shards).
 #include <cstdio>
 #include <exception>
 

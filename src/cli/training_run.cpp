@@ -104,7 +104,7 @@ class TrainingRun {
     }
     const std::string by = stopped_by(watch, interrupted);
     if (by.empty()) return 0;
-    progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
+    report_end(by);
     return 128 + (watch.received() != 0 ? watch.received() : SIGTERM);
   }
 
@@ -244,10 +244,7 @@ class TrainingRun {
   void record_failure(const std::exception& error, const SignalWatch& watch) {
     const bool stopped = processes_.joined() && processes_.failure_code() == ErrorCode::interrupted;
     const std::string by = stopped_by(watch, stopped);
-    // `end_by_force` prints its own message.
-    if (stopped && prints() && !forced_) {
-      progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
-    }
+    if (stopped) report_end(by);
     if (!directory_) return;
     try {
       directory_->finish(stopped ? "interrupted" : "failed",
@@ -257,9 +254,15 @@ class TrainingRun {
     }
   }
 
+  /// Prints what stopped the run, unless `end_by_force` does.
+  void report_end(const std::string& by) {
+    if (end_reported_.exchange(true)) return;
+    progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
+  }
+
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
-    forced_ = true;
+    const bool reports = prints() && !end_reported_.exchange(true);
     progress_.abandon();
     const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
     processes_.fail(ErrorCode::interrupted, reason);
@@ -269,7 +272,7 @@ class TrainingRun {
       stopped = directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
     }
     abandon_files(false);
-    if (!prints()) return;
+    if (!reports) return;
     const std::string then =
         stopped || stop_ ? advice_() : "run.json says already how the run ended";
     write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
@@ -286,9 +289,9 @@ class TrainingRun {
   SaveFlag save_{false};
   std::atomic<bool> has_epochs_{false};
   std::atomic<bool> trained_{false};
-  std::atomic<bool> signalled_{false};  ///< A signal has come that may be a request to stop.
-  std::atomic<bool> forced_{false};     ///< A signal ends the process at once.
-  std::mutex directory_mutex_;          ///< Held while `directory_` is made.
+  std::atomic<bool> signalled_{false};     ///< A signal has come that may be a request to stop.
+  std::atomic<bool> end_reported_{false};  ///< One thread has printed, or will, what stopped it.
+  std::mutex directory_mutex_;             ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
 };
 

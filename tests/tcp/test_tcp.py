@@ -366,6 +366,24 @@ def signals(options):
     run = json.loads(read(out, "run.json"))
     require(run["status"] == "interrupted" and run["signal"] == "a signal to another process", str(run))
 
+    # Rank 0 names its own signal in one message, whether it or another process gets a second one.
+    for twice in (0, 1):
+        out = new_folder(options)
+        words = [word for word in endless(options, data, "--out", out) if word != "--quiet"]
+        job = start(options, 3, words)
+        wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
+        job.signal(2, signal.SIGSTOP)  # So that no epoch ends between the signals.
+        job.signal(0, signal.SIGINT)
+        wait_until(lambda: "stopping at the end" in job.read("err.0"), "rank 0 stops")
+        job.signal(twice, signal.SIGINT)
+        job.signal(twice, signal.SIGTERM)
+        wait_until(lambda: job.end(twice)[0] is not None, f"rank {twice} has ended")
+        job.signal(2, signal.SIGCONT)
+        require_codes(job, [130, 130, 130], f"a second signal to rank {twice}")
+        words, run = job.read("err.0"), json.loads(read(out, "run.json"))
+        require(re.findall(r"stopped by (\w+)", words) == ["SIGINT"], words)
+        require(run["status"] == "interrupted" and run["signal"] == "SIGINT", str(run))
+
     # Without --out. An epoch takes seconds, so that SIGTERM would end the process by force in it.
     process = subprocess.Popen(
         [options.heliograph, "train", "--data", data, "--parts", "2", "--layers", "2", "--eval-every",

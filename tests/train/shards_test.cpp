@@ -205,6 +205,18 @@ TEST(ShardFiles, OfOnePartitionBelongTogetherHoweverTheyWereCut) {
   EXPECT_EQ(other.at("cut").at("partitioner"), "file:" + fs::absolute("owners").string());
 }
 
+TEST(ShardFiles, AndGraphsAreToldApart) {
+  const test::TemporaryDirectory directory;
+  const Dataset dataset = dataset_of({"any"});
+  write(dataset, shard_options({"any"}), directory.path() / "shards");
+  save_native(dataset, directory.path() / "graph");
+  test::expect_error(ErrorCode::bad_input,
+                     "is the manifest of shards, not of a graph; train and eval take them",
+                     [&] { load_dataset(directory.path() / "shards"); });
+  test::expect_error(ErrorCode::bad_input, "is the manifest of a graph, not of shards;",
+                     [&] { train_shards(directory.path() / "graph", shard_options({"any"})); });
+}
+
 TEST(ShardFiles, ReplaceOnlyShardsAndOnlyIfAsked) {
   const test::TemporaryDirectory directory;
   const Dataset dataset = dataset_of({"any"});

@@ -36,7 +36,13 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
   }
   if (nests_too_deeply(file->text())) refuse(path, "nests lists too deeply");
   nlohmann::json manifest = nlohmann::json::parse(file->text(), nullptr, false);
-  if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
+  const nlohmann::json format =
+      manifest.is_object() ? manifest.value("format", nlohmann::json()) : nlohmann::json();
+  if (format != kind.format) {
+    for (const ManifestKind& other : {kNativeManifest, kShardManifest}) {
+      if (format != other.format) continue;
+      refuse(path, "is the manifest of {}, not of {}; {}", other.of, kind.of, other.use);
+    }
     refuse(path, "is not the manifest of {}", kind.of);
   }
   const nlohmann::json version = manifest.value("version", nlohmann::json());

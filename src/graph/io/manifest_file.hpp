@@ -18,7 +18,15 @@ struct ManifestKind {
   std::string_view format;  ///< The value of the key "format".
   int oldest, newest;       ///< The values of the key "version" that are read.
   std::string_view of;      ///< What the manifest describes, for messages: "a graph".
+  std::string_view use;     ///< What takes such a directory, for messages.
 };
+
+/// Version 2 has edge weights, which readers of version 1 would not see.
+inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, 2, "a graph",
+                                              "load_dataset reads it"};
+inline constexpr ManifestKind kShardManifest{
+    "heliograph-shards", 4, 4, "shards",
+    "train and eval take them on the command line, train_shards in the library"};
 
 /// Writes manifest.json and then its checksum. Bytes that are not UTF-8, as in a file name, are
 /// replaced. Throws as FileWriter does.

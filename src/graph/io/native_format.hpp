@@ -15,9 +15,6 @@
 
 namespace heliograph {
 
-/// Version 2 has edge weights, which readers of version 1 would not see.
-inline constexpr ManifestKind kNativeManifest{"heliograph-graph", 1, 2, "a graph"};
-
 /// Names of arrays. An array lies in the file NAME.bin; splits are named "role_0", "role_1", ...
 namespace native_array {
 inline constexpr std::string_view offsets = "offsets";                  ///< int64, nodes + 1.

@@ -14,8 +14,6 @@
 
 namespace heliograph {
 
-inline constexpr ManifestKind kShardManifest{"heliograph-shards", 4, 4, "shards"};
-
 /// The first bytes of a rank's file, which say to which shards it belongs.
 struct ShardHeader {
   char magic[8] = {'H', 'E', 'L', 'I', 'O', 'S', 'H', 'D'};
