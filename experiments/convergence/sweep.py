@@ -185,11 +185,14 @@ def count_splits(config, command, data, flags):
     return count
 
 
-def split_of(split, count, seed):
-    """The flags for a seed: `split`, or if it is None, one of `count` in the data or a random one."""
+def split_of(split, count, seed, flags):
+    """The flags for a seed: `split`, or if it is None, one of `count` in the data or a random one, which
+    --split-seed in `flags` draws for every seed."""
     if split is None:
         split = seed % count if count else RANDOM_SPLIT
-    return {"split": split} if str(split).isdigit() else {"split": split, "split-seed": seed}
+    if str(split).isdigit():
+        return {"split": split}
+    return {"split": split, "split-seed": flags_in(flags, "split-seed").get("split-seed", seed)}
 
 
 class Results:
@@ -210,7 +213,7 @@ class Run(Results):
     def __init__(self, options, config, splits, name, flags, seed):
         super().__init__(options.out, name, seed)
         given = {word.split("=")[0] for word in (*flags, *options.flags)}
-        split = split_of(given_split(config, options.flags), splits, seed)
+        split = split_of(given_split(config, options.flags), splits, seed, options.flags)
         train = {name: value for name, value in {**config["train"], **split}.items()
                  if f"--{name}" not in given}
         self.flags = ["--data", os.path.abspath(options.data), *make_flags(train), *flags, "--seed",

@@ -160,10 +160,10 @@ def alike(ids, ends):
     """Ids of nodes and ends of edges as arrays of one type; NumPy compares int64 and uint64 as floats.
     Exits if they are of several types."""
     def kind(array):
-        known = {"i": "integers", "u": "integers", "f": "decimals"}
-        first = array[0] if array.dtype.kind == "O" and len(array) else ""
-        return known.get(array.dtype.kind, "text" if isinstance(first, str) else
-                         f"values of the type {type(first).__name__}")
+        known = {"i": "integers", "u": "integers", "f": "decimals", "U": "text"}
+        if array.dtype.kind != "O":
+            return known.get(array.dtype.kind, f"values of the type {array.dtype.name}")
+        return "text" if isinstance(array[0], str) else f"values of the type {type(array[0]).__name__}"
 
     kinds = {kind(array) for array in (ids, *ends) if len(array)}
     if len(kinds) > 1:

@@ -161,7 +161,7 @@ def main():
             splits = sweep.count_splits(recipe, command, data, options.flags)
             scores[framework] = {
                 seed: train_reference(framework, recipe, data, command, seed,
-                                      sweep.split_of(split, splits, seed), options)
+                                      sweep.split_of(split, splits, seed, options.flags), options)
                 for seed in range(1, options.seeds + 1)}
     except CommandFailed as error:
         sys.exit(f"train.py: {error}")

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -187,18 +188,10 @@ void print_scores(const EvalRequest& request, const Model& model, const Evaluati
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-int score(EvalRequest& request, const Model& model, Processes& processes, LossGuard& guard) {
+void score_and_write(EvalRequest& request, const Model& model, Processes& processes,
+                     LossGuard& guard) {
   TrainRequest& run = request.run;
   const bool prints = processes.is_root() && !run.input.quiet;
-  const SignalWatch watch({[](int) {},
-                           [&](int signal) {
-                             const std::string reason =
-                                 fmt::format("stopped by {}", signal_name(signal));
-                             processes.fail(ErrorCode::interrupted, reason);
-                             abandon_files(false);
-                             if (prints) write_past_locks("heliograph: " + reason + "\n");
-                           },
-                           [] {}, [](int) { return 0.0; }});
   if (processes.is_root()) require_writable_results(request);
   Progress progress(0, !prints, run.input.log_level);
   const TrainData data(run, progress);
@@ -217,6 +210,32 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
   }
   if (prints) print_scores(request, model, result, dataset.at("hash").get<std::string>());
   guard.limit("", 0);
+}
+
+int score(EvalRequest& request, const Model& model, Processes& processes, LossGuard& guard) {
+  const bool prints = processes.is_root() && !request.run.input.quiet;
+  std::atomic<bool> reported = false;
+  const auto report_signal = [&] {
+    if (!prints || reported.exchange(true)) return;
+    write_past_locks(fmt::format("heliograph: stopped by {}\n", stopping_signal()));
+  };
+  const LossGuard::Recording recording(guard, [&] {
+    if (processes.interrupted()) report_signal();
+  });
+  const SignalWatch watch({[](int) {},
+                           [&](int signal) {
+                             processes.fail(ErrorCode::interrupted,
+                                            fmt::format("stopped by {}", signal_name(signal)));
+                             abandon_files(false);
+                             report_signal();
+                           },
+                           [] {}, [](int) { return 0.0; }});
+  try {
+    score_and_write(request, model, processes, guard);
+  } catch (...) {
+    if (processes.interrupted()) report_signal();
+    throw;
+  }
   processes.leave();
   return 0;
 }

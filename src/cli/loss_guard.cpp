@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <future>
 #include <utility>
 
+#include "cli/signals.hpp"
 #include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "train/run/output_file.hpp"
@@ -15,7 +17,16 @@ namespace {
 
 /// Must leave time to report: mpirun kills the rest of a run one second after it notices a loss.
 constexpr std::chrono::duration<double> kGrace{0.4};
+constexpr std::chrono::duration<double> kRecordTime{0.3};
 constexpr double kLookSeconds = 0.05;
+
+/// Calls `record`, but does not wait long for a disk that does not answer.
+void record_in_time(std::function<void()> record) {
+  std::packaged_task<void()> task(std::move(record));
+  const std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(kRecordTime);
+}
 
 }  // namespace
 
@@ -27,6 +38,18 @@ LossGuard::LossGuard(Processes& processes, std::function<std::string()> advice)
 LossGuard::~LossGuard() {
   dismiss();
   if (thread_.joinable()) thread_.join();
+}
+
+LossGuard::Recording::Recording(LossGuard& guard, std::function<void()> record) : guard_(guard) {
+  guard_.set_record(std::move(record));
+}
+
+LossGuard::Recording::~Recording() { guard_.set_record({}); }
+
+void LossGuard::set_record(std::function<void()> record) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !acting_; });
+  record_ = std::move(record);
 }
 
 void LossGuard::dismiss() {
@@ -66,14 +89,15 @@ void LossGuard::report_and_leave() {
   try {
     const bool reports = processes_.reports();
     const bool lost = processes_.lost();
-    code =
-        static_cast<int>(processes_.failure_code());  // The code of the failure that is reported.
-    if (reports) {
+    const ErrorCode failure = processes_.failure_code();  // Of the failure that is reported.
+    code = exit_code(failure);
+    if (reports && failure != ErrorCode::interrupted) {  // `record_` reports a signal.
       const std::string advice = lost && processes_.lowest_survivor() ? advice_() : "";
       write_past_locks(fmt::format("{}heliograph: error: {}{}{}\n",
                                    ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
                                    processes_.failure_text(), advice.empty() ? "" : "; ", advice));
     }
+    if (record_) record_in_time(std::move(record_));
     if (lost) processes_.leave_together();
   } catch (...) {
     write_past_locks("heliograph: error: a rank was lost, and no memory is left to say more\n");

@@ -27,17 +27,31 @@ class LossGuard {
   /// longer than `seconds`, for which the other processes wait; 0 sets no limit. Does nothing if
   /// there are none.
   void limit(const std::string& activity, double seconds);
+  /// While it lives, the guard calls `record` on another thread before it ends the process, and
+  /// waits 0.3 s for it. Its destructor does not return if the guard is ending the process.
+  class Recording {
+   public:
+    Recording(LossGuard& guard, std::function<void()> record);
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    LossGuard& guard_;
+  };
   /// The process ends by itself from here on. Does not return if the guard is ending it.
   void dismiss();
   /// Reports the loss and ends the process together with the other survivors.
   [[noreturn]] void report_and_leave();
 
  private:
+  void set_record(std::function<void()> record);
   void watch();
 
   Processes& processes_;
   const std::function<std::string()> advice_;
   std::mutex mutex_;
+  std::function<void()> record_;
   std::string activity_;
   double seconds_ = 0;
   std::chrono::steady_clock::time_point begin_;

@@ -49,7 +49,7 @@ int run_as_process(const TransportOptions& transport, const DataOptions& message
     const bool reports = processes.reports();
     guard.dismiss();
     const ErrorCode code = processes.failure_code();
-    if (!reports) return static_cast<int>(code);
+    if (!reports) return exit_code(code);
     // Wrong words are wrong on every rank; other failures are one rank's, which its message names.
     if (processes.joined() && code != ErrorCode::usage) throw Error(code, processes.failure_text());
     throw;

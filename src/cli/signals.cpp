@@ -18,6 +18,8 @@ namespace {
 /// twice means it.
 constexpr std::chrono::milliseconds kOneRequest(500);
 
+std::atomic<int> first_received = 0;
+
 constexpr int kStoppingSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 /// Of kStoppingSignals, those that are not ignored. Shells have background commands ignore SIGINT,
@@ -51,6 +53,16 @@ timespec as_timespec(double seconds) {
 
 const char* signal_name(int signal) {
   return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
+}
+
+std::string stopping_signal() {
+  const int signal = SignalWatch::received();
+  return signal != 0 ? signal_name(signal) : "a signal to another process";
+}
+
+int exit_code(ErrorCode code) {
+  const int signal = SignalWatch::received();
+  return code == ErrorCode::interrupted && signal != 0 ? 128 + signal : static_cast<int>(code);
 }
 
 void end_at_once(int signal) {
@@ -88,6 +100,8 @@ int SignalWatch::waiting() {
   return 0;
 }
 
+int SignalWatch::received() { return first_received; }
+
 SignalWatch::~SignalWatch() {
   done_ = true;
   pthread_kill(thread_.native_handle(), SIGUSR1);
@@ -113,7 +127,7 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
     }
     if (done_) return 0;
     const bool repeats =
-        signal == received_ && signal != SIGINT && Clock::now() - received_at_ < kOneRequest;
+        signal == first_received && signal != SIGINT && Clock::now() - received_at_ < kOneRequest;
     const bool stops = signal > 0 && signal != SIGUSR1 && !repeats;
     if (stops && (!actions_.is_request || actions_.is_request())) return signal;
     if (signal == SIGUSR1) actions_.save();
@@ -124,7 +138,7 @@ void SignalWatch::wait() {
   const int signal = next_signal(std::nullopt);
   if (done_) return;
   received_at_ = std::chrono::steady_clock::now();
-  received_ = signal;
+  first_received = signal;
   actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.
   const int second = next_signal(actions_.grace_seconds(signal));

@@ -4,12 +4,23 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 #include <thread>
+
+#include "heliograph/error.hpp"
 
 namespace heliograph::cli {
 
 /// "SIGINT", "SIGTERM" or "SIGHUP": the signals that stop a run.
 const char* signal_name(int signal);
+
+/// The name of the signal that has stopped the processes of a run: that of `SignalWatch::received`,
+/// or "a signal to another process".
+std::string stopping_signal();
+
+/// The exit code of a process that ends because of an error. If another process was interrupted,
+/// one that has got a signal as well ends with its own.
+int exit_code(ErrorCode code);
 
 /// Makes SIGINT, SIGTERM and SIGHUP, unless they are ignored, end the process at once with a
 /// message and exit code 130, 143 or 129, until SignalWatch::block. Call it first in main.
@@ -49,15 +60,14 @@ class SignalWatch {
   /// A blocked signal to stop that waits for a watch, or 0.
   static int waiting();
 
-  /// The first signal to stop that was received, or 0.
-  int received() const { return received_.load(); }
+  /// The first signal to stop that a watch of this process has received, or 0.
+  static int received();
 
  private:
   void wait();
   int next_signal(std::optional<double> seconds);
 
   SignalActions actions_;
-  std::atomic<int> received_{0};
   std::chrono::steady_clock::time_point received_at_;
   std::atomic<bool> done_{false};
   std::thread thread_;

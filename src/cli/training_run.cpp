@@ -31,7 +31,6 @@ namespace {
 /// From the first signal to the forced end, which then comes within a second.
 constexpr double kGraceSeconds = 0.7;
 constexpr double kAbandonSeconds = 0.1;
-constexpr const char* kSignalElsewhere = "a signal to another process";
 /// Time in which the watch notices that another process has ended.
 constexpr double kLossSeconds = 0.1;
 
@@ -58,14 +57,15 @@ class TrainingRun {
         notes_(std::move(notes)),
         processes_(processes),
         guard_(guard),
-        progress_(request_.train.epochs, !prints(), request_.input.log_level) {}
+        progress_(request_.train.epochs, !prints(), request_.input.log_level),
+        recording_(guard, [this] { end_by_guard(); }) {}
 
   int execute() {
-    SignalWatch watch({[this](int signal) { stop(signal); },
-                       [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
-                       [this](int signal) { return grace(signal); },
-                       [this] { return is_request(); }});
-    const int code = train_and_write(watch);
+    const SignalWatch watch({[this](int signal) { stop(signal); },
+                             [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
+                             [this](int signal) { return grace(signal); },
+                             [this] { return is_request(); }});
+    const int code = train_and_write();
     processes_.leave();
     return code;
   }
@@ -87,32 +87,42 @@ class TrainingRun {
 
   bool prints() const { return !request_.input.quiet && processes_.is_root(); }
 
-  int train_and_write(SignalWatch& watch) {
+  int train_and_write() {
     const TrainData data(request_, progress_);
     progress_.log(LogLevel::info, data.description());
     progress_.log(LogLevel::info, describe_run(request_));
     for (const std::string& line : notes_) progress_.log(LogLevel::warning, line);
     open_directory(data);
-    bool interrupted = false;
     try {
       const TrainResult result = train_reporting(data);
-      interrupted = result.stop_reason == "interrupted";
-      write_results(result, stopped_by(watch, interrupted));
+      interrupted_ = result.stop_reason == "interrupted";
+      // A signal that comes while results are written stops nothing.
+      write_results(result, interrupted_ ? stopping_signal() : "");
     } catch (const std::exception& error) {
-      record_failure(error, watch);
+      record_failure(error);
       throw;
     }
-    const std::string by = stopped_by(watch, interrupted);
-    if (by.empty()) return 0;
-    report_end(by);
-    return 128 + (watch.received() != 0 ? watch.received() : SIGTERM);
+    if (!interrupted_) return 0;
+    report_end(end_message());
+    return 128 + (SignalWatch::received() != 0 ? SignalWatch::received() : SIGTERM);
   }
 
-  /// The signal that has stopped the run; empty if none has. One that comes while results are
-  /// written stops nothing.
-  static std::string stopped_by(const SignalWatch& watch, bool interrupted) {
-    if (!interrupted) return "";
-    return watch.received() != 0 ? signal_name(watch.received()) : kSignalElsewhere;
+  std::string end_message() const {
+    return fmt::format("stopped by {}; {}", stopping_signal(), advice_());
+  }
+
+  /// Prints what stopped the run, unless another thread does. `at_once`: even if another thread
+  /// holds stderr.
+  void report_end(const std::string& message, bool at_once = false) {
+    if (!prints()) return;
+    // The process may end once this function has returned, so it waits for the other thread.
+    const std::unique_lock lock(report_mutex_, std::chrono::milliseconds(50));
+    if (reported_.exchange(true)) return;
+    if (at_once) {
+      write_past_locks("heliograph: " + message + "\n");
+    } else {
+      progress_.log(LogLevel::info, message);
+    }
   }
 
   void open_directory(const TrainData& data) {
@@ -241,41 +251,51 @@ class TrainingRun {
     guard_.limit("", 0);
   }
 
-  void record_failure(const std::exception& error, const SignalWatch& watch) {
-    const bool stopped = processes_.joined() && processes_.failure_code() == ErrorCode::interrupted;
-    const std::string by = stopped_by(watch, stopped);
-    if (stopped) report_end(by);
+  /// The status of a run that ends by `error`, or by a signal, and what run.json adds to it.
+  std::pair<std::string, nlohmann::ordered_json> end_of_run(const std::exception& error) const {
+    if (processes_.interrupted()) return {"interrupted", {{"signal", stopping_signal()}}};
+    return {"failed", error_json(error)};
+  }
+
+  void record_failure(const std::exception& error) {
+    if (processes_.interrupted()) report_end(end_message());
     if (!directory_) return;
+    const auto [status, members] = end_of_run(error);
     try {
-      directory_->finish(stopped ? "interrupted" : "failed",
-                         stopped ? nlohmann::ordered_json{{"signal", by}} : error_json(error));
+      directory_->finish(status, members);
     } catch (const std::exception&) {
       // The first error is the one to report; a full disk often causes both.
     }
   }
 
-  /// Prints what stopped the run, unless `end_by_force` does.
-  void report_end(const std::string& by) {
-    if (end_reported_.exchange(true)) return;
-    progress_.log(LogLevel::info, fmt::format("stopped by {}; {}", by, advice_()));
+  /// Runs on a thread of the guard, while others may compute. The process ends right after it.
+  void end_by_guard() {
+    const auto [status, members] =
+        end_of_run(Error(processes_.failure_code(), processes_.failure_text()));
+    if (processes_.interrupted()) {
+      progress_.abandon();
+      report_end(end_message(), true);
+    }
+    abandon(status, members);
   }
 
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
-    const bool reports = prints() && !end_reported_.exchange(true);
     progress_.abandon();
     const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
     processes_.fail(ErrorCode::interrupted, reason);
-    bool stopped = true;
-    if (const std::unique_lock lock(directory_mutex_, std::try_to_lock);
-        lock.owns_lock() && directory_) {
-      stopped = directory_->abandon({{"signal", signal_name(signal)}}, kAbandonSeconds);
-    }
+    const bool stopped = abandon("interrupted", {{"signal", signal_name(signal)}});
     abandon_files(false);
-    if (!reports) return;
     const std::string then =
-        stopped || stop_ ? advice_() : "run.json says already how the run ended";
-    write_past_locks(fmt::format("heliograph: {}; {}\n", reason, then));
+        stopped || interrupted_ ? advice_() : "run.json says already how the run ended";
+    report_end(fmt::format("{}; {}", reason, then), true);
+  }
+
+  /// Notes in run.json how the run ends. Returns false if it had ended before.
+  bool abandon(const std::string& status, const nlohmann::ordered_json& members) {
+    const std::unique_lock lock(directory_mutex_, std::try_to_lock);
+    return !lock.owns_lock() || !directory_ ||
+           directory_->abandon(status, members, kAbandonSeconds);
   }
 
   const std::function<std::string()> advice_;
@@ -289,10 +309,13 @@ class TrainingRun {
   SaveFlag save_{false};
   std::atomic<bool> has_epochs_{false};
   std::atomic<bool> trained_{false};
-  std::atomic<bool> signalled_{false};     ///< A signal has come that may be a request to stop.
-  std::atomic<bool> end_reported_{false};  ///< One thread has printed, or will, what stopped it.
-  std::mutex directory_mutex_;             ///< Held while `directory_` is made.
+  std::atomic<bool> signalled_{false};    ///< A signal has come that may be a request to stop.
+  std::atomic<bool> interrupted_{false};  ///< Training has ended early, at a request to stop.
+  std::timed_mutex report_mutex_;         ///< Held while a thread prints what stopped the run.
+  std::atomic<bool> reported_{false};     ///< A thread has printed that, or does.
+  std::mutex directory_mutex_;            ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
+  LossGuard::Recording recording_;  ///< Last, as it uses the others.
 };
 
 }  // namespace

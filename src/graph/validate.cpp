@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "core/noise.hpp"
@@ -230,6 +231,11 @@ void validate_dataset(const Dataset& dataset, const std::string& where, bool nee
       dataset.class_names.size() != static_cast<std::size_t>(dataset.labels.classes)) {
     refuse(where, "{} class names for {} classes", dataset.class_names.size(),
            dataset.labels.classes);
+  }
+  std::vector<std::string> names = dataset.class_names;
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+    refuse(where, "two classes have the name '{}': give each its own, or merge them", *twice);
   }
   for (std::size_t s = 0; s < dataset.splits.size(); ++s) {
     const Array<Role>& role = dataset.splits[s].role;

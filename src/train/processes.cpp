@@ -177,6 +177,7 @@ bool Processes::reports() { return ask(&RankWatch::must_report, true); }
 ErrorCode Processes::failure_code() const {
   return ask(&RankWatch::failure_code, ErrorCode::peer_lost);
 }
+bool Processes::interrupted() const { return failure_code() == ErrorCode::interrupted; }
 std::string Processes::failure_text() const { return ask(&RankWatch::failure_text, std::string()); }
 bool Processes::lost() const { return ask(&RankWatch::lost, false); }
 bool Processes::lowest_survivor() const { return ask(&RankWatch::lowest_survivor, true); }

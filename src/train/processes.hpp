@@ -78,6 +78,8 @@ class Processes {
   bool reports();
   /// The exit code of this process after that failure, and the message that describes it.
   ErrorCode failure_code() const;
+  /// Whether the processes end because one of them was told to end at once.
+  bool interrupted() const;
   std::string failure_text() const;
   /// Whether the failure is the loss of a rank.
   bool lost() const;

@@ -62,6 +62,13 @@ RankRun::RankRun(const RunPlan& plan, RankData data, Communicator& comm,
       best_bytes_(MemoryUse::evaluation, &account),
       stop_sum_(comm, Channel::evaluation, &account) {
   const LogCallback log = is_root() ? callbacks.log : LogCallback();
+  const auto only = plan.facts().only_training_class();
+  if (only && plan.facts().classes > 1 && log) {
+    log(LogLevel::warning,
+        fmt::format("'{}': every training node has {}, so there is nothing to learn: check the "
+                    "split",
+                    plan.facts().name, plan.facts().class_text(*only)));
+  }
   if (guards(options_, plan.facts().task)) {
     guard_.emplace(plan, limit_.value(), trainer_, state_.guard, log, &account);
   } else if (options_.guard && !limit_ && log) {
@@ -216,7 +223,7 @@ bool RankRun::keeps_columns() {
 
 // Once, after a tenth of the epochs.
 void RankRun::warn_if_nothing_is_learned(double loss) const {
-  if (!callbacks_.log || !limit_ || *limit_ == 0 || !(loss >= *limit_)) return;
+  if (!callbacks_.log || !limit_ || !(loss >= *limit_)) return;
   if (state_.epochs != std::max(kEpochsToLearn, options_.epochs / 10)) return;
   const ModelOptions& model = options_.model;
   const bool drops = model.dropout > 0 || model.input_dropout.value_or(0) > 0;

@@ -1,6 +1,7 @@
 #include "train/training_loss.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace heliograph {
 
@@ -51,6 +52,8 @@ std::optional<double> loss_without_inputs(const RunPlan& plan) {
   const RunFacts& facts = plan.facts();
   if (!knows_loss_without_inputs(plan.options(), facts.task)) return std::nullopt;
   if (facts.task == Task::regression) return 1;  // Targets have a mean of 0 and a variance of 1.
+  // With one class there is nothing to learn, and no loss is too high.
+  if (facts.only_training_class()) return std::numeric_limits<double>::infinity();
   const LossOptions& options = plan.options().loss;
   const bool balanced = options.class_weights == ClassWeights::balanced;
   const auto nodes = static_cast<double>(facts.training_nodes);

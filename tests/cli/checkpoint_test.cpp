@@ -245,6 +245,25 @@ TEST_F(Checkpoint, ASecondSignalAfterTheResultsNamesTheCheckpointToo) {
   EXPECT_THAT(outcome.err, HasSubstr("at once; the newest checkpoint is that after"));
 }
 
+TEST_F(Checkpoint, ASecondSignalAfterTheLastEpochDoesNotAdviseToStartAgain) {
+  const fs::path pipe = folder_ / "summary";  // The run waits for a reader that never comes.
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto outcome =
+      run_command(arguments("run", 5, {"--summary", pipe.string()}), [&](int child) {
+        EXPECT_TRUE(test::wait_until(
+            [&] {
+              const std::string run = read_text(folder_ / "run" / "run.json");
+              return run.find("\"completed\"") != std::string::npos;
+            },
+            60));
+        ::kill(child, SIGINT);
+        ::kill(child, SIGTERM);
+      });
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("SIGINT at once; run.json says already how the run ended\n"));
+  EXPECT_EQ(test::read_json(folder_ / "run" / "run.json").at("status"), "completed");
+}
+
 TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
   ASSERT_EQ(run_command(arguments("run", 4, {"--checkpoint-every", "2"})).code, 0);
   const auto refused = [&](const std::vector<std::string>& words, int code, const char* part) {

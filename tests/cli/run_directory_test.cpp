@@ -58,7 +58,7 @@ TEST(RunDirectory, TheFirstFinishCounts) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
   run.finish("completed", nlohmann::ordered_json::object());
-  EXPECT_FALSE(run.abandon({{"signal", "SIGINT"}}, 0.1));
+  EXPECT_FALSE(run.abandon("interrupted", {{"signal", "SIGINT"}}, 0.1));
   EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "completed");
 }
 
@@ -70,7 +70,7 @@ TEST(RunDirectory, AbandonDoesNotWaitForOutputs) {
   int files = 0;
   run.write_outputs(result, [&](const std::string&) {
     ++files;
-    EXPECT_TRUE(run.abandon({{"signal", "SIGINT"}}, 0.1));
+    EXPECT_TRUE(run.abandon("interrupted", {{"signal", "SIGINT"}}, 0.1));
     EXPECT_EQ(read_json(folder / "run" / "run.json").at("status"), "interrupted");
   });
   EXPECT_EQ(files, 1);
@@ -80,7 +80,7 @@ TEST(RunDirectory, AbandonMarksTheRun) {
   const TemporaryDirectory folder;
   RunDirectory run(folder / "run", false, {});
   run.append(epoch(0));
-  run.abandon({{"signal", "SIGTERM"}}, 0.1);
+  run.abandon("interrupted", {{"signal", "SIGTERM"}}, 0.1);
   run.append(epoch(1));  // The training thread goes on until the process ends.
   const auto manifest = read_json(folder / "run" / "run.json");
   EXPECT_EQ(manifest.at("epochs_written"), 1);
@@ -152,7 +152,7 @@ TEST(RunDirectory, TheFirstEpochReplacesTheRunAndNothingElse) {
     RunDirectory run(out, true, {{"seed", 2}});
     expect_old_run(out);
     run.finish(status, {{"error", "x"}});
-    run.abandon({{"signal", "SIGTERM"}}, 0.1);
+    run.abandon("interrupted", {{"signal", "SIGTERM"}}, 0.1);
   }
   expect_old_run(out);
   RunDirectory run(out, true, {{"seed", 2}});

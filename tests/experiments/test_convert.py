@@ -235,6 +235,15 @@ class Parquet(ConvertTest):
         numbers = {end: arrays["edge_index"][i] for i, end in enumerate(("src", "dst"))}
         parquet.write_table(pyarrow.table(numbers), self.path("edges.parquet"))
         self.refused("not of one type, but integers and text", self.folder)
+        for kind in ("datetime64[ns]", "bool"):
+            ids = np.arange(NODES) % 2 if kind == "bool" else np.arange(NODES)
+            parquet.write_table(pyarrow.table({**columns, "id": ids.astype(kind)}),
+                                self.path("nodes.parquet"))
+            self.refused(f"not of one type, but integers and values of the type {kind}", self.folder)
+        parquet.write_table(pyarrow.table({end: numbers[end] > 0 for end in numbers}),
+                            self.path("edges.parquet"))
+        self.refused("the ids of nodes are values of the type bool, neither", self.folder)
+        parquet.write_table(pyarrow.table(numbers), self.path("edges.parquet"))
         ragged = {"x": [[1.0, 2.0], *[[3.0]] * (NODES - 1)]}
         parquet.write_table(pyarrow.table(ragged), self.path("nodes.parquet"))
         self.refused("the column x: row 1 is not a list", self.folder)

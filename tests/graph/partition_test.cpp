@@ -194,13 +194,15 @@ TEST(MetisPartition, RefusesWhatItsIndicesCannotHoldBeforeAllocating) {
   test::expect_error(ErrorCode::resource, "nodes", [] { check_metis_size(limit, 10, false); });
 }
 
-TEST(MetisPartition, RefusesANeighbourOutOfRange) {
-  for (const NodeId wrong : {-1, 3}) {
-    const Graph graph{3, false, std::vector<std::int64_t>{0, 1, 2, 2},
-                      std::vector<NodeId>{1, wrong}};
-    test::expect_error(ErrorCode::bad_input, "node 1 names neighbour",
-                       [&] { make_partition(graph, asked(2)); });
-  }
+TEST(MetisPartition, RefusesWhatItWouldReadOutOfBounds) {
+  using Offsets = std::vector<std::int64_t>;
+  const auto refused = [](Offsets offsets, std::vector<NodeId> neighbours, const char* part) {
+    const Graph graph{3, false, std::move(offsets), std::move(neighbours)};
+    test::expect_error(ErrorCode::bad_input, part, [&] { make_partition(graph, asked(2)); });
+  };
+  for (const NodeId wrong : {-1, 3}) refused({0, 1, 2, 2}, {1, wrong}, "neighbours of row 1 holds");
+  refused({0, 1000000, 2000000, 3000000}, {}, "ends at 3000000, but there are 0 entries");
+  refused({0, 1}, {1}, "offsets");
 }
 
 volatile std::sig_atomic_t handled = 0;

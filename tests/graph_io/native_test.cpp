@@ -215,6 +215,9 @@ TEST_F(NativeTest, ManifestThatDoesNotFitIsRefused) {
     m["labels"]["class_names"] = nlohmann::json::array();
   });
   refused("3 class names", [](auto& m) { m["labels"]["class_names"] = {"a", "b", "c"}; });
+  refused("two classes have the name 'a'", [](auto& m) {
+    m["labels"]["class_names"] = {"a", "a"};
+  });
   rewrite_manifest(folder_ / "graph", "{ not json");
   test::expect_error(ErrorCode::bad_input, "not the manifest",
                      [&] { load_dataset(folder_ / "graph"); });

@@ -79,9 +79,14 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   for (const char* field : {"1O", "\"5\"", "'5'", "0x5", "-1a", ".5e"}) {
     refused(fmt::format("{},1\n0,1\n", field),
             fmt::format("line 1: '{}' is not an integer", field).c_str());
-    refused(fmt::format("source,{}\n0,1\n", field), "line 1: 'source' is not an integer");
+    refused(fmt::format("source,{}\n0,1\n", field),
+            fmt::format("line 1: neither an edge, as 'source' is not an integer, nor a header, as "
+                        "'{}' is a number or begins like one",
+                        field)
+                .c_str());
   }
-  refused("\xEF\xBC\x95,1\n0,1\n", "line 1: '\xEF\xBC\x95' is not an integer");
+  refused("\xEF\xBC\x95,1\n0,1\n", "line 1: neither an edge, as '\xEF\xBC\x95' is not");
+  refused("source,target,1st\n0,1,1\n", "nor a header, as '1st' is a number or begins like one");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
   refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");

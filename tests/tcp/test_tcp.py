@@ -384,6 +384,24 @@ def signals(options):
         require(re.findall(r"stopped by (\w+)", words) == ["SIGINT"], words)
         require(run["status"] == "interrupted" and run["signal"] == "SIGINT", str(run))
 
+    # In the first epoch, which is long. Each process ends with the code of its own signal.
+    for told, numbers, codes in (([0, 1, 2], [signal.SIGINT, signal.SIGINT], {130}),
+                                 ([1], [signal.SIGINT, signal.SIGTERM], {130, 143}),
+                                 ([0, 1, 2], [signal.SIGTERM], {143})):
+        out = new_folder(options)
+        job = start(options, 3, [options.heliograph, "train", "--data", data, "--epochs", "1000000",
+                                 "--hidden", "1500", "--threads-per-rank", "1", "--out", out])
+        wait_until(lambda: os.path.exists(os.path.join(out, "run.json")), f"{out} has a run")
+        for number in numbers:
+            for rank in told:
+                job.signal(rank, number)
+            time.sleep(0.05)
+        require(set(codes_of(job)) <= codes, f"{numbers} to {told}: {job.words()}")
+        words, run = job.read("err.0"), json.loads(read(out, "run.json"))
+        name = numbers[0].name if 0 in told else "a signal to another process"
+        require(re.findall("stopped by ([^;]*?)(?: at once)?;", words) == [name], words)
+        require(run["status"] == "interrupted" and run["signal"] == name, str(run))
+
     # Without --out. An epoch takes seconds, so that SIGTERM would end the process by force in it.
     process = subprocess.Popen(
         [options.heliograph, "train", "--data", data, "--parts", "2", "--layers", "2", "--eval-every",

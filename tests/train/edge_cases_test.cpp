@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "heliograph/error.hpp"
+#include "heliograph/partition.hpp"
+#include "heliograph/shards.hpp"
 #include "heliograph/train.hpp"
 #include "layers/compose.hpp"
 #include "support/expect_error.hpp"
+#include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
 #include "train/metrics/scores.hpp"
@@ -335,9 +338,22 @@ TEST(EdgeCases, TrainingNodesOfOneClassAreWarnedOf) {
   callbacks.log = [&](LogLevel, std::string_view text) { warnings += text; };
   TrainOptions o = four_epochs(2);
   o.epochs = 40;
-  train(data, o, callbacks);
-  EXPECT_THAT(warnings, HasSubstr("every training node has class 1, so there is nothing to learn"));
-  EXPECT_THAT(warnings, ::testing::Not(HasSubstr("ignoring features and graph")));
+  o.guard = true;
+  o.loss.label_smoothing = 0.1;
+  o.exchange.staleness = 1;
+  o.exchange.stale_sites = "all";
+  const test::TemporaryDirectory folder;
+  write_shards(data, make_partition(data.graph, o.partition), o, folder / "shards");
+  for (const bool shards : {false, true}) {
+    warnings.clear();
+    const auto result =
+        shards ? train_shards(folder / "shards", o, callbacks) : train(data, o, callbacks);
+    EXPECT_EQ(result.epochs.size(), 40U);
+    EXPECT_THAT(warnings,
+                HasSubstr("every training node has class 1, so there is nothing to learn"));
+    EXPECT_THAT(warnings, ::testing::Not(::testing::AnyOf(HasSubstr("ignoring features and graph"),
+                                                          HasSubstr("has gone astray"))));
+  }
 }
 
 TEST(EdgeCases, AClassWithoutTrainingNodesCannotBeBalanced) {

@@ -143,6 +143,17 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
           "that numbers the rows",
           fields.count, named);
     }
+    if (first) {
+      const auto name =
+          std::find_if(fields.field.begin(), fields.field.begin() + 2, is_column_name);
+      if (name != fields.field.begin() + 2) {
+        lines.refuse(
+            "neither an edge, as '{}' is not an integer, nor a header, as '{}' is a number or "
+            "begins "
+            "like one",
+            *name, *std::ranges::find_if_not(fields.field, is_column_name));
+      }
+    }
     const NodeId source = node(fields.field[0]);
     const NodeId target = node(fields.field[1]);
     float weight = 1.0F;

@@ -11,6 +11,7 @@
 #include "graph/partition/metis.hpp"
 #include "graph/rows.hpp"
 #include "graph/shard.hpp"
+#include "graph/validate.hpp"
 
 namespace heliograph {
 namespace {
@@ -55,22 +56,6 @@ std::vector<std::int32_t> random_owners(std::int64_t nodes, int parts, std::uint
   return owner;
 }
 
-/// Refuses neighbours that are out of range: METIS would read out of bounds.
-void check_neighbours(const Graph& graph) {
-  if (graph.offsets.size() != at(graph.nodes) + 1) {
-    throw_error(ErrorCode::bad_input, "the graph's offsets do not fit its {} nodes", graph.nodes);
-  }
-  for (NodeId v = 0; v < graph.nodes; ++v) {
-    for (std::int64_t i = graph.offsets[at(v)]; i < graph.offsets[at(v) + 1]; ++i) {
-      const NodeId u = graph.neighbours[at(i)];
-      if (u < 0 || u >= graph.nodes) {
-        throw_error(ErrorCode::bad_input, "node {} names neighbour {}, out of range of {} nodes", v,
-                    u, graph.nodes);
-      }
-    }
-  }
-}
-
 /// Whether there are enough training nodes to balance. With a handful a part, METIS cannot balance
 /// them and gives up the balance of all nodes as well.
 bool enough_to_balance(const Split& split, int parts) {
@@ -81,7 +66,7 @@ bool enough_to_balance(const Split& split, int parts) {
 std::vector<std::int32_t> cut_with_metis(const Graph& graph, const PartitionOptions& options,
                                          const LogCallback& log, const Split* balanced) {
   check_metis_size(graph.nodes, graph.entries(), graph.directed);
-  check_neighbours(graph);
+  validate_graph(graph, "the graph");  // METIS would read out of bounds.
   if (options.parts == 1) return std::vector<std::int32_t>(at(graph.nodes), 0);
   if (balanced != nullptr && static_cast<std::int64_t>(balanced->role.size()) == graph.nodes &&
       !enough_to_balance(*balanced, options.parts)) {

@@ -152,9 +152,11 @@ void CheckpointSaver::remove_others(int epochs) {
 }
 
 std::string CheckpointSaver::attempt(const std::function<void()>& action) {
+  bool fails = true;
   std::string mine;
   try {
     action();
+    fails = false;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::peer_lost) throw;  // The sum below would wait for that rank.
     mine = error.what();
@@ -164,7 +166,7 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
     mine = "an exception of unknown type";
   }
   std::vector<std::int64_t> failed(static_cast<std::size_t>(comm_.size()), 0);
-  failed[static_cast<std::size_t>(comm_.rank())] = mine.empty() ? 0 : 1;
+  failed[static_cast<std::size_t>(comm_.rank())] = fails ? 1 : 0;
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(failed));
   const auto first = std::find_if(failed.begin(), failed.end(), [](auto f) { return f != 0; });
   if (first == failed.end()) return {};
@@ -175,7 +177,8 @@ std::string CheckpointSaver::attempt(const std::function<void()>& action) {
     std::memcpy(text.data(), mine.data(), std::min(mine.size(), sizeof(text) - 1));
   }
   AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(text));
-  return reinterpret_cast<const char*>(text.data());
+  const std::string said = reinterpret_cast<const char*>(text.data());
+  return said.empty() ? "an exception without a message" : said;
 }
 
 namespace {

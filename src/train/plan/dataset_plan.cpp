@@ -61,13 +61,6 @@ DatasetPlan::DatasetPlan(const Dataset& dataset, const TrainOptions& options,
     : RunPlan(options, std::move(purpose)), dataset_(dataset), checks_memory_(purpose_.training) {
   resolve();
   if (purpose_.training) warn_of_doubts(dataset, true, log);
-  if (purpose_.training && log && dataset.labels.classes > 1 &&
-      std::ranges::count(facts_.training_of_class, 0) + 1 == dataset.labels.classes) {
-    log(LogLevel::warning,
-        fmt::format("'{}': every training node has class {}, so there is nothing to learn: check "
-                    "the split",
-                    dataset.name, dataset.labels.class_of[at(train_nodes_.front())]));
-  }
   // More parts than nodes are refused when the graph is cut.
   if (options.partition.parts <= dataset.graph.nodes) check_memory(std::nullopt);
   index(make_partition(dataset.graph, cut_of(options), log, &split_));

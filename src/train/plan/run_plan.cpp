@@ -38,6 +38,17 @@ void require_trainable(const ModelOptions& model, const std::string& name, bool 
   }
 }
 
+std::optional<std::size_t> RunFacts::only_training_class() const {
+  const auto has_nodes = [](std::int64_t count) { return count > 0; };
+  if (std::ranges::count_if(training_of_class, has_nodes) != 1) return std::nullopt;
+  return std::ranges::find_if(training_of_class, has_nodes) - training_of_class.begin();
+}
+
+std::string RunFacts::class_text(std::size_t c) const {
+  return class_names.empty() ? fmt::format("class {}", c)
+                             : fmt::format("class {} ({})", c, class_names[c]);
+}
+
 void RunPlan::resolve_metric_and_check() {
   validate(options_);
   metric_ = resolve_metric(options_.metric, facts_.task, facts_.classes);
@@ -57,12 +68,10 @@ void RunPlan::resolve_metric_and_check() {
   if (options_.loss.class_weights == ClassWeights::balanced &&
       empty != facts_.training_of_class.end()) {
     const auto c = static_cast<std::size_t>(empty - facts_.training_of_class.begin());
-    const std::string name =
-        facts_.class_names.empty() ? "" : fmt::format(" ({})", facts_.class_names[c]);
     throw_error(ErrorCode::bad_input,
-                "--class-weights balanced: class {}{} has no training node; use another split, or "
+                "--class-weights balanced: {} has no training node; use another split, or "
                 "--class-weights none",
-                c, name);
+                facts_.class_text(c));
   }
   // Early stopping needs validation scores.
   if (options_.patience > 0) {

@@ -47,6 +47,10 @@ struct RunFacts {
   std::optional<CoverCounts> covers;
 
   GraphKind graph_kind() const { return {directed, weights.has_value()}; }
+  /// The class that all training nodes have, if there is one.
+  std::optional<std::size_t> only_training_class() const;
+  /// "class 3", with its name if it has one.
+  std::string class_text(std::size_t c) const;
 };
 
 /// One rank's part of a graph, the whole or the induced one, as it is loaded.

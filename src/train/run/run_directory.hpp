@@ -73,10 +73,11 @@ class RunDirectory {
   /// "completed", "early_stopping", "interrupted" or "failed". Later calls do nothing.
   void finish(const std::string& status, const nlohmann::ordered_json& members);
 
-  /// Calls `finish` with "interrupted", for a process that is about to end. Gives up if another
+  /// Calls `finish`, for a process that is about to end. Gives up if another
   /// thread writes run.json or metrics.jsonl for longer than `patience_seconds`. Returns false if
   /// the run had finished before.
-  bool abandon(const nlohmann::ordered_json& members, double patience_seconds) noexcept;
+  bool abandon(const std::string& status, const nlohmann::ordered_json& members,
+               double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   /// Whether `path` is the directory of a run. A run.json that another program wrote makes it none,
