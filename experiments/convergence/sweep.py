@@ -122,7 +122,7 @@ def list_settings(config, options):
             refuse(f"the flags of the setting \"{name}\": {error}")
         if flags_in(settings[name], "split", "split-seed"):
             refuse(f"the setting \"{name}\" has splits of its own: settings are compared on the same "
-                   "splits, which follow after --")
+                   "splits: give --split after --")
 
     for staleness in options.staleness or config["staleness"]:
         for bits in options.bits or config["bits"]:
