@@ -222,14 +222,15 @@ int score(EvalRequest& request, const Model& model, Processes& processes, LossGu
   const LossGuard::Recording recording(guard, [&] {
     if (processes.interrupted()) report_signal();
   });
-  const SignalWatch watch({[](int) {},
-                           [&](int signal) {
-                             processes.fail(ErrorCode::interrupted,
-                                            fmt::format("stopped by {}", signal_name(signal)));
-                             abandon_files(false);
-                             report_signal();
-                           },
-                           [] {}, [](int) { return 0.0; }});
+  const SignalWatch watch(
+      {[](int) {},
+       [&](int signal) {
+         processes.fail(ErrorCode::interrupted, fmt::format("stopped by {}", signal_name(signal)));
+         abandon_files(false);
+         report_signal();
+       },
+       [] {}, [](int) { return 0.0; },
+       [&] { return !processes.joined() || !processes.wait_for_failure(kLossSeconds); }});
   try {
     score_and_write(request, model, processes, guard);
   } catch (...) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <system_error>
 #include <utility>
 
 #include "cli/signals.hpp"
@@ -20,11 +21,15 @@ constexpr std::chrono::duration<double> kGrace{0.4};
 constexpr std::chrono::duration<double> kRecordTime{0.3};
 constexpr double kLookSeconds = 0.05;
 
-/// Calls `record`, but does not wait long for a disk that does not answer.
-void record_in_time(std::function<void()> record) {
-  std::packaged_task<void()> task(std::move(record));
+/// Runs `action`, but does not wait long for a disk that does not answer.
+void run_in_time(std::function<void()> action) {
+  std::packaged_task<void()> task(std::move(action));
   const std::future<void> done = task.get_future();
-  std::thread(std::move(task)).detach();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {
+    return;  // There are no more threads, and this one must not wait.
+  }
   done.wait_for(kRecordTime);
 }
 
@@ -97,12 +102,12 @@ void LossGuard::report_and_leave() {
                                    ::isatty(STDERR_FILENO) != 0 ? "\n" : "",
                                    processes_.failure_text(), advice.empty() ? "" : "; ", advice));
     }
-    if (record_) record_in_time(std::move(record_));
+    if (record_) run_in_time(std::move(record_));
     if (lost) processes_.leave_together();
   } catch (...) {
     write_past_locks("heliograph: error: a rank was lost, and no memory is left to say more\n");
   }
-  abandon_files(false);
+  run_in_time([] { abandon_files(false); });
   _exit(code);
 }
 

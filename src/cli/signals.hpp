@@ -40,6 +40,10 @@ struct SignalActions {
   std::function<bool()> is_request = {};
 };
 
+/// Time in which a process that gets a signal notices that another one has ended: a launcher
+/// signals the rest of a run of which it has lost a process.
+inline constexpr double kLossSeconds = 0.1;
+
 /// Waits for SIGINT, SIGTERM, SIGHUP and SIGUSR1 on a thread of its own, while it lives.
 ///
 /// SIGUSR1 calls `save`. The first of the others calls `stop`. If a second one arrives (SIGTERM or
@@ -60,7 +64,7 @@ class SignalWatch {
   /// A blocked signal to stop that waits for a watch, or 0.
   static int waiting();
 
-  /// The first signal to stop that a watch of this process has received, or 0.
+  /// The first signal that a watch of this process has taken for a request to stop, or 0.
   static int received();
 
  private:

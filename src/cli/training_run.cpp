@@ -31,8 +31,6 @@ namespace {
 /// From the first signal to the forced end, which then comes within a second.
 constexpr double kGraceSeconds = 0.7;
 constexpr double kAbandonSeconds = 0.1;
-/// Time in which the watch notices that another process has ended.
-constexpr double kLossSeconds = 0.1;
 
 nlohmann::ordered_json error_json(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
@@ -107,8 +105,10 @@ class TrainingRun {
     return 128 + (SignalWatch::received() != 0 ? SignalWatch::received() : SIGTERM);
   }
 
-  std::string end_message() const {
-    return fmt::format("stopped by {}; {}", stopping_signal(), advice_());
+  /// What stopped the run and how to go on.
+  std::string end_message(const char* how = "") const {
+    return fmt::format("stopped by {}{}; {}", stopping_signal(), how,
+                       complete_ ? "run.json says already how the run ended" : advice_());
   }
 
   /// Prints what stopped the run, unless another thread does. `at_once`: even if another thread
@@ -163,8 +163,10 @@ class TrainingRun {
     if (request_.out.empty() && (signal != SIGINT || request_.input.quiet)) return kGraceSeconds;
     // Only rank 0 counts epochs. The other processes end when it does.
     if (has_epochs_ || !processes_.is_root()) return std::nullopt;
-    // An epoch that ended in time would replace the earlier run.
-    return request_.overwrite ? 0 : kGraceSeconds;
+    // An epoch that ended in time would replace the earlier run. The other processes may have got
+    // the signal too, and look for a loss before they take it.
+    if (request_.overwrite) return processes_.joined() ? 2 * kLossSeconds : 0;
+    return kGraceSeconds;
   }
 
   TrainResult train_reporting(const TrainData& data) {
@@ -233,6 +235,7 @@ class TrainingRun {
         if (!stopped_by.empty()) members["signal"] = stopped_by;
         begin("run.json to --out " + request_.out);
         directory_->finish(result.stop_reason, members);
+        complete_ = !interrupted_;
       });
     }
     if (!request_.summary.empty()) {
@@ -282,20 +285,17 @@ class TrainingRun {
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
     progress_.abandon();
-    const std::string reason = fmt::format("stopped by {} at once", signal_name(signal));
-    processes_.fail(ErrorCode::interrupted, reason);
-    const bool stopped = abandon("interrupted", {{"signal", signal_name(signal)}});
+    processes_.fail(ErrorCode::interrupted,
+                    fmt::format("stopped by {} at once", signal_name(signal)));
+    abandon("interrupted", {{"signal", signal_name(signal)}});
     abandon_files(false);
-    const std::string then =
-        stopped || interrupted_ ? advice_() : "run.json says already how the run ended";
-    report_end(fmt::format("{}; {}", reason, then), true);
+    report_end(end_message(" at once"), true);
   }
 
-  /// Notes in run.json how the run ends. Returns false if it had ended before.
-  bool abandon(const std::string& status, const nlohmann::ordered_json& members) {
+  /// Notes in run.json how the run ends, unless it has ended before.
+  void abandon(const std::string& status, const nlohmann::ordered_json& members) {
     const std::unique_lock lock(directory_mutex_, std::try_to_lock);
-    return !lock.owns_lock() || !directory_ ||
-           directory_->abandon(status, members, kAbandonSeconds);
+    if (lock.owns_lock() && directory_) directory_->abandon(status, members, kAbandonSeconds);
   }
 
   const std::function<std::string()> advice_;
@@ -310,6 +310,7 @@ class TrainingRun {
   std::atomic<bool> has_epochs_{false};
   std::atomic<bool> trained_{false};
   std::atomic<bool> signalled_{false};    ///< A signal has come that may be a request to stop.
+  std::atomic<bool> complete_{false};     ///< run.json says that the run is complete.
   std::atomic<bool> interrupted_{false};  ///< Training has ended early, at a request to stop.
   std::timed_mutex report_mutex_;         ///< Held while a thread prints what stopped the run.
   std::atomic<bool> reported_{false};     ///< A thread has printed that, or does.

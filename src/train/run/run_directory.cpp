@@ -372,17 +372,14 @@ void RunDirectory::finish_locked(const std::string& status, const nlohmann::orde
   finished_ = true;
 }
 
-bool RunDirectory::abandon(const std::string& status, const nlohmann::ordered_json& members,
+void RunDirectory::abandon(const std::string& status, const nlohmann::ordered_json& members,
                            double patience_seconds) noexcept {
   try {
     const std::unique_lock lock(mutex_, std::chrono::duration<double>(patience_seconds));
-    if (!lock.owns_lock()) return true;
-    if (finished_) return false;
-    finish_locked(status, members);
+    if (lock.owns_lock()) finish_locked(status, members);
   } catch (...) {
     // The process ends anyway. metrics.jsonl is whole, and run.json says "running".
   }
-  return true;
 }
 
 }  // namespace heliograph

@@ -73,10 +73,9 @@ class RunDirectory {
   /// "completed", "early_stopping", "interrupted" or "failed". Later calls do nothing.
   void finish(const std::string& status, const nlohmann::ordered_json& members);
 
-  /// Calls `finish`, for a process that is about to end. Gives up if another
-  /// thread writes run.json or metrics.jsonl for longer than `patience_seconds`. Returns false if
-  /// the run had finished before.
-  bool abandon(const std::string& status, const nlohmann::ordered_json& members,
+  /// Calls `finish`, for a process that is about to end. Gives up if another thread writes run.json
+  /// or metrics.jsonl for longer than `patience_seconds`.
+  void abandon(const std::string& status, const nlohmann::ordered_json& members,
                double patience_seconds) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
