@@ -101,13 +101,13 @@ class TrainingRun {
       throw;
     }
     if (!interrupted_) return 0;
-    report_end(end_message());
+    report_end(end_message(stopping_signal()));
     return 128 + (SignalWatch::received() != 0 ? SignalWatch::received() : SIGTERM);
   }
 
   /// What stopped the run and how to go on.
-  std::string end_message(const char* how = "") const {
-    return fmt::format("stopped by {}{}; {}", stopping_signal(), how,
+  std::string end_message(const std::string& by) const {
+    return fmt::format("stopped by {}; {}", by,
                        complete_ ? "run.json says already how the run ended" : advice_());
   }
 
@@ -254,16 +254,18 @@ class TrainingRun {
     guard_.limit("", 0);
   }
 
-  /// The status of a run that ends by `error`, or by a signal, and what run.json adds to it.
-  std::pair<std::string, nlohmann::ordered_json> end_of_run(const std::exception& error) const {
-    if (processes_.interrupted()) return {"interrupted", {{"signal", stopping_signal()}}};
+  /// The status of a run that ends by `error`, or by the signal `by`, and what run.json adds to it.
+  std::pair<std::string, nlohmann::ordered_json> end_of_run(const std::exception& error,
+                                                            const std::string& by) const {
+    if (processes_.interrupted()) return {"interrupted", {{"signal", by}}};
     return {"failed", error_json(error)};
   }
 
   void record_failure(const std::exception& error) {
-    if (processes_.interrupted()) report_end(end_message());
+    const std::string by = stopping_signal();
+    if (processes_.interrupted()) report_end(end_message(by));
     if (!directory_) return;
-    const auto [status, members] = end_of_run(error);
+    const auto [status, members] = end_of_run(error, by);
     try {
       directory_->finish(status, members);
     } catch (const std::exception&) {
@@ -273,23 +275,24 @@ class TrainingRun {
 
   /// Runs on a thread of the guard, while others may compute. The process ends right after it.
   void end_by_guard() {
-    const auto [status, members] =
-        end_of_run(Error(processes_.failure_code(), processes_.failure_text()));
+    const std::string by = stopping_signal();
     if (processes_.interrupted()) {
       progress_.abandon();
-      report_end(end_message(), true);
+      report_end(end_message(by), true);
     }
+    const auto [status, members] =
+        end_of_run(Error(processes_.failure_code(), processes_.failure_text()), by);
     abandon(status, members);
   }
 
   /// Runs on the signal thread, while other threads may compute. The process ends right after it.
   void end_by_force(int signal) {
     progress_.abandon();
-    processes_.fail(ErrorCode::interrupted,
-                    fmt::format("stopped by {} at once", signal_name(signal)));
+    const std::string by = fmt::format("{} at once", signal_name(signal));
+    processes_.fail(ErrorCode::interrupted, "stopped by " + by);
     abandon("interrupted", {{"signal", signal_name(signal)}});
     abandon_files(false);
-    report_end(end_message(" at once"), true);
+    report_end(end_message(by), true);
   }
 
   /// Notes in run.json how the run ends, unless it has ended before.
