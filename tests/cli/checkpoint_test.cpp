@@ -281,6 +281,10 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
           "--checkpoint-every");
   refused(arguments("run", 4), 2,
           "already holds a run (best.safetensors); continue it with --resume, choose");
+  // Two signals during the first save leave no more.
+  fs::create_directories(folder_ / "cut" / "checkpoints" / ".epoch-000002.partial");
+  refused(arguments("cut", 4), 2, "already holds a run (checkpoints); choose another directory");
+  refused({"train", "--resume", path("cut")}, 3, "the run has no checkpoint, so it cannot go on");
   std::string manifest = read_text(saved("run", 4) / "manifest.json");
   manifest[20] = static_cast<char>(manifest[20] ^ 1);
   test::write_text(saved("run", 4) / "manifest.json", manifest);

@@ -169,11 +169,10 @@ void RunDirectory::check(const fs::path& path, bool overwrite) {
   require_names(path);
   const char* sign = overwrite ? nullptr : sign_of_run(path);
   if (sign == nullptr) return;
-  throw_error(
-      ErrorCode::usage,
-      "--out {} already holds a run ({}); {}choose another directory or add --overwrite",
-      path.string(), sign,
-      fs::is_directory(path / kCheckpointsFolder, error) ? "continue it with --resume, " : "");
+  throw_error(ErrorCode::usage,
+              "--out {} already holds a run ({}); {}choose another directory or add --overwrite",
+              path.string(), sign,
+              newest_checkpoint(checkpoints(path)).empty() ? "" : "continue it with --resume, ");
 }
 
 void require_no_data(const fs::path& directory) {
