@@ -26,7 +26,7 @@ std::string option_text(const std::string& name, FieldKind kind, const nlohmann:
   if (kind == FieldKind::number) require(value.is_number(), "a number");
   if (kind == FieldKind::text) {
     if (value == "") throw_error(ErrorCode::usage, "--{} needs a text that is not empty", name);
-    require(value.is_string() || value.is_number(), "text");
+    require(value.is_string() || value.is_number(), "text or a number");
   }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
