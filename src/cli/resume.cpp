@@ -135,11 +135,12 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
   const int every = request.train.checkpoint.every;
   const auto advice = [out = request.out, summary = request.summary, launched, since, every] {
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
-    if (!RunDirectory::has_epochs(out, since)) {
-      return std::string("no epoch had ended, so the same command starts the run again");
-    }
     std::error_code ignored;
+    // First of all, as a checkpoint may have been saved after metrics.jsonl was closed.
     if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
+      if (!RunDirectory::has_epochs(out, since)) {
+        return std::string("no epoch had ended, so the same command starts the run again");
+      }
       return "no checkpoint was saved, so only --overwrite starts the run again; " +
              (every > 0 ? fmt::format("the first one is saved after {}", counted(every, "epoch"))
                         : "--checkpoint-every N saves one every N epochs");

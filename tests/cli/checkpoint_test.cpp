@@ -281,10 +281,14 @@ TEST_F(Checkpoint, RefusalsNameWhatIsWrong) {
           "--checkpoint-every");
   refused(arguments("run", 4), 2,
           "already holds a run (best.safetensors); continue it with --resume, choose");
-  // Two signals during the first save leave no more.
+  // A run that was ended in its first save.
   fs::create_directories(folder_ / "cut" / "checkpoints" / ".epoch-000002.partial");
-  refused(arguments("cut", 4), 2, "already holds a run (checkpoints); choose another directory");
   refused({"train", "--resume", path("cut")}, 3, "the run has no checkpoint, so it cannot go on");
+  test::write_text(folder_ / "cut" / "metrics.jsonl", "{}\n");
+  refused(arguments("cut", 4), 2, "already holds a run (metrics.jsonl); choose another directory");
+  test::write_text(folder_ / "cut" / "metrics.jsonl", "");
+  EXPECT_EQ(run_command(arguments("cut", 4)).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "cut" / "checkpoints" / ".epoch-000002.partial"));
   std::string manifest = read_text(saved("run", 4) / "manifest.json");
   manifest[20] = static_cast<char>(manifest[20] ^ 1);
   test::write_text(saved("run", 4) / "manifest.json", manifest);

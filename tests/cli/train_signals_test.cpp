@@ -118,6 +118,20 @@ TEST_F(TrainSignals, EndsByForceInAnEpochThatDoesNotEnd) {
   EXPECT_EQ(run_command(train_arguments(data_, 1, {"--out", path("run")})).code, 0);
 }
 
+TEST_F(TrainSignals, NamesACheckpointThatWasSavedAsTheRunWasEnded) {
+  // metrics.jsonl was closed before the epoch ended, and the test is the thread that saves it.
+  const fs::path run = folder_ / "run";
+  const auto outcome =
+      run_command(train_arguments(data_, 5, {"--out", run.string(), "--link-latency-us", "1e6"}),
+                  [&](int child) {
+                    EXPECT_TRUE(test::wait_until([&] { return fs::exists(run / "run.json"); }, 60));
+                    fs::create_directories(run / "checkpoints" / "epoch-000001");
+                    ::kill(child, SIGTERM);
+                  });
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("at once; the newest checkpoint is that after 1 epoch: "));
+}
+
 // A pipe without a reader holds up the writing of results.
 TEST_F(TrainSignals, ASignalAfterTheLastEpochStopsNothing) {
   const std::string pipe = path("summary");

@@ -1,13 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <climits>
+#include <cstdlib>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "comm/threads/transport.hpp"
+#include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
 #include "support/expect_error.hpp"
@@ -203,6 +208,27 @@ TEST_F(SaveFailures, WhateverBeforeSavingThrowsIsAFailedSave) {
   EXPECT_EQ(train(data_, o, callbacks).epochs.size(), 3U);
   EXPECT_NE(warnings.find("was not saved: an exception without a message"), std::string::npos);
   EXPECT_EQ(newest_checkpoint(folder.path()).filename(), "epoch-000003");
+}
+
+TEST(CheckpointFolderDeathTest, NoCheckpointIsPublishedOnceFilesAreAbandoned) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const test::TemporaryDirectory folder;
+  fs::create_directories(folder / partial_name(1));
+  EXPECT_EXIT(
+      {
+        abandon_unpublished(false);
+        std::promise<void> begun;
+        std::thread([&] {
+          begun.set_value();
+          publish_checkpoint(folder.path(), 1, disk_files());
+        }).detach();
+        begun.get_future().wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        const bool published = fs::exists(folder / checkpoint_name(1));
+        fs::remove_all(folder.path());
+        std::_Exit(published ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST(CheckpointFolder, ReadsNamesExactly) {

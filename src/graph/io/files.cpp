@@ -296,6 +296,8 @@ void abandon_unpublished(bool waits) noexcept {
   }
 }
 
+std::unique_lock<std::timed_mutex> lock_publishing() { return std::unique_lock(unpublished.mutex); }
+
 std::uint64_t xxh64(std::span<const std::byte> bytes) {
   return XXH64(bytes.data(), bytes.size(), 0);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -174,10 +175,13 @@ class NewDirectory {
 };
 
 /// Removes the files and directories that are not published, while other threads may write them.
-/// The process must end right after it: threads that make, destroy or have just renamed one from
-/// now on wait for ever. Waits while another thread publishes a directory; unless `waits`, it gives
-/// up after a tenth of a second and does nothing.
+/// The process must end right after it: threads that make, destroy or have just renamed one, or
+/// call `lock_publishing`, from now on wait for ever. Waits while another thread publishes a
+/// directory; unless `waits`, it gives up after a tenth of a second and does nothing.
 void abandon_unpublished(bool waits) noexcept;
+
+/// Lets `abandon_unpublished` wait while a directory is published by other means.
+std::unique_lock<std::timed_mutex> lock_publishing();
 
 /// Writes a file under a temporary name and renames it. Readers see either the old file or the
 /// complete new one, and a failed write leaves nothing behind. Throws as FileWriter does.

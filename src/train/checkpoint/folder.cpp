@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
+#include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 
 namespace heliograph {
@@ -77,11 +79,10 @@ void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
   const fs::path replaced = folder / replaced_name(epochs);
   std::error_code error;
   const bool exists = fs::exists(target, error);
+  if (exists) files.remove(replaced);
+  std::unique_lock publishing = lock_publishing();
   // A directory that is not empty cannot be renamed over.
-  if (exists) {
-    files.remove(replaced);
-    files.rename(target, replaced);
-  }
+  if (exists) files.rename(target, replaced);
   try {
     files.rename(folder / partial_name(epochs), target);
   } catch (const std::exception&) {
@@ -94,6 +95,7 @@ void publish_checkpoint(const fs::path& folder, int epochs, FileLayer& files) {
     }
     throw;
   }
+  publishing.unlock();
   files.sync_directory(folder);
   if (exists) files.remove(replaced);
 }

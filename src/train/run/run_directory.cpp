@@ -9,12 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "core/descriptor.hpp"
 #include "core/throw_error.hpp"
@@ -132,15 +130,25 @@ bool lacks_result(const fs::path& path) {
   return object.is_object() && object.contains("result") && object.at("result").is_null();
 }
 
+/// Whether a folder of checkpoints holds more than an interrupted save leaves, whose name begins
+/// with a dot.
+bool holds_checkpoints(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return false;
+  const fs::directory_iterator entries(folder, error);
+  return error || std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
+           return !entry.path().filename().string().starts_with('.');
+         });
+}
+
 /// A file that shows that `path` holds a run; null if none does. A run that failed before its first
 /// epoch leaves run.json and no line of metrics.
 const char* sign_of_run(const fs::path& path) {
   std::error_code error;
-  std::vector<const char*> names(std::begin(kResultFiles), std::end(kResultFiles));
-  names.push_back(kCheckpointsFolder);
-  for (const char* name : names) {
+  for (const char* name : kResultFiles) {
     if (fs::exists(path / name, error)) return name;
   }
+  if (holds_checkpoints(RunDirectory::checkpoints(path))) return kCheckpointsFolder;
   if (RunDirectory::has_epochs(path)) return kMetricsFile;
   const bool kept = fs::exists(path / kRunJson, error) && !lacks_result(path / kRunJson);
   return kept ? kRunJson : nullptr;
