@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "cli/foreign_flags.hpp"
 #include "cli/help_formatter.hpp"
 #include "cli/signals.hpp"
+#include "cli/text.hpp"
 #include "heliograph/error.hpp"
 #include "heliograph/train.hpp"
 #include "heliograph/version.hpp"
@@ -172,8 +174,14 @@ int guarded(const std::vector<std::string>& words) {
   std::optional<SignalWatch> watch;  // train and eval make their own.
   if (!trains) {
     const auto stop = [](int signal) {
-      abandon_files(true);
-      end_at_once(signal);
+      std::string written;
+      for (const auto& path : abandon_files(true)) {
+        written += (written.empty() ? "" : ", ") + path.string();
+      }
+      if (written.empty()) end_at_once(signal);
+      write_past_locks(fmt::format("heliograph: stopped by {}; written before: {}\n",
+                                   signal_name(signal), written));
+      _exit(128 + signal);
     };
     watch.emplace(SignalActions{stop, {}, [] {}, {}});
   }

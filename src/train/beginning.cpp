@@ -62,6 +62,8 @@ PlanPurpose purpose_of(const Beginning& beginning, const TrainOptions& options,
     const Model& weights = *beginning.weights;
     require_fit(weights, options.init_from.string(), feature_cols, task, classes);
     require_same_classes(weights, options.init_from.string(), class_names);
+    warn_of_unnamed_classes(weights, spell_options("--init-from ") + options.init_from.string(),
+                            class_names, log);
     TrainOptions trained, wanted = options;
     trained.model = weights.options;
     trained.normalize = weights.normalize;

@@ -90,8 +90,16 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
   refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");
+  refused("time,u,v\n0,1,2\n", "line 1: the header's second and third names are the ends");
   write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");
-  EXPECT_EQ(load_dataset(directory, base(0)).graph.neighbours.size(), 2U);
+  std::string log;
+  ImportOptions options = base(0);
+  options.log = [&](LogLevel, std::string_view line) { log += line; };
+  EXPECT_EQ(load_dataset(directory, options).graph.neighbours.size(), 2U);
+  EXPECT_NE(log.find("edges.csv: the column 'weight' is read as weights"), std::string::npos);
+  options.keep_direction = true;
+  test::expect_error(ErrorCode::bad_input, "line 1: the header names the target of an edge first",
+                     [&] { load_dataset(directory, options); });
   write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
   refused("0,1\n", "features.npy: has 3 rows, but labels.npy has 6: 3 too few; is it transposed?");
   write_text(directory / "edges.csv", "0,1\n");

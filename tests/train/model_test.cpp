@@ -235,6 +235,37 @@ TEST(ModelOfARun, KnowsTheKindOfItsGraph) {
   }
 }
 
+TEST(Model, OnlyItsClassesHaveNamesSoThatTheyAreMatchedByNumber) {
+  const Dataset data = shifted_data();
+  const TemporaryDirectory folder;
+  TrainOptions o = standard_options();
+  o.epochs = 1;
+  Model named = *train(data, o).model;
+  for (int c = 0; c < named.classes; ++c) named.class_names.push_back("kind " + std::to_string(c));
+  named.save(folder / "named.safetensors");
+  std::string warnings;
+  const LogCallback log = [&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning) warnings += line;
+  };
+  const char* sentence =
+      "the classes of the model have names, those of the data set have none, so they are matched "
+      "by number: 0 is 'kind 0'";
+  evaluate(data, o, named, log);
+  EXPECT_NE(warnings.find(sentence), std::string::npos) << warnings;
+  warnings.clear();
+  o.init_from = folder / "named.safetensors";
+  TrainCallbacks callbacks;
+  callbacks.log = log;
+  train(data, o, callbacks);
+  EXPECT_NE(warnings.find(sentence), std::string::npos) << warnings;
+  warnings.clear();
+  Dataset same = data;
+  same.class_names = named.class_names;
+  evaluate(same, o, named, log);
+  train(same, o, callbacks);
+  EXPECT_EQ(warnings, "");
+}
+
 TEST(FineTuning, BeginsWithTheWeightsOfAnEarlierRun) {
   const Dataset data = shifted_data();
   const TemporaryDirectory folder;

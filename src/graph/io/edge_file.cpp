@@ -59,11 +59,11 @@ bool is_column_name(std::string_view field) {
 }
 
 bool is_source_name(std::string_view name) {
-  return name == "source" || name == "src" || name == "from";
+  return name == "source" || name == "src" || name == "from" || name == "u";
 }
 
 bool is_target_name(std::string_view name) {
-  return name == "target" || name == "dst" || name == "to";
+  return name == "target" || name == "dst" || name == "to" || name == "v";
 }
 
 }  // namespace
@@ -124,6 +124,16 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
       lines.refuse(
           "the header's second and third names are the ends of an edge, so the first "
           "column would be read as its source: leave that column out");
+    }
+    if (header && options.keep_direction && is_target_name(fields.field[0]) &&
+        is_source_name(fields.field[1])) {
+      lines.refuse(
+          "the header names the target of an edge first, but the first column is read as its "
+          "source: swap the columns");
+    }
+    if (header && fields.count == 3 && most_fields > 2 && !options.ignore_weights && options.log) {
+      options.log(LogLevel::info, fmt::format("{}: the column '{}' is read as weights of edges",
+                                              file.string(), fields.field[2]));
     }
     if (fields.count < 2 || fields.count > most_fields) {
       lines.refuse("{} between {}; {}", counted(static_cast<std::int64_t>(fields.count), "field"),

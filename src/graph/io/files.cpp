@@ -22,10 +22,11 @@
 namespace heliograph {
 namespace {
 
-/// The temporary files and directories of this process.
+/// The temporary files and directories of this process, and what has been made of earlier ones.
 struct {
   std::timed_mutex mutex;  ///< Held while one is made, published or removed.
   std::set<std::filesystem::path> paths;
+  std::set<std::filesystem::path> published;
 } unpublished;
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
@@ -201,7 +202,13 @@ void sync_file(const std::filesystem::path& path) {
   }
 }
 
-void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+namespace {
+
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+void rename_unsynced(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     const int error = errno;
     const bool changed = error == ENOENT || error == ENOTEMPTY || error == EEXIST;
@@ -210,7 +217,13 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
         std::generic_category().message(error),
         changed ? " (another process may be writing there; write one after the other)" : "");
   }
-  sync_directory(to.has_parent_path() ? to.parent_path() : std::filesystem::path("."));
+}
+
+}  // namespace
+
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to) {
+  rename_unsynced(from, to);
+  sync_directory(parent_of(to));
 }
 
 TemporaryPath::TemporaryPath(std::filesystem::path target)
@@ -231,9 +244,12 @@ TemporaryPath::~TemporaryPath() {
 }
 
 void TemporaryPath::publish() {
-  rename_path(temporary_, target_);
-  const std::lock_guard lock(unpublished.mutex);
+  std::unique_lock lock(unpublished.mutex);
+  rename_unsynced(temporary_, target_);
   unpublished.paths.erase(temporary_);
+  unpublished.published.insert(target_);
+  lock.unlock();
+  sync_directory(parent_of(target_));
 }
 
 NewDirectory::NewDirectory(std::filesystem::path target) : temporary_(std::move(target)) {
@@ -270,6 +286,7 @@ void NewDirectory::publish() {
     throw;
   }
   unpublished.paths.erase(temporary());
+  unpublished.published.insert(target);
   if (replaces) std::filesystem::remove_all(old, error);
 }
 
@@ -283,16 +300,21 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
   temporary.publish();
 }
 
-void abandon_unpublished(bool waits) noexcept {
+std::vector<std::filesystem::path> abandon_unpublished(bool waits) noexcept {
   try {
     if (waits) {
       unpublished.mutex.lock();
     } else if (!unpublished.mutex.try_lock_for(std::chrono::milliseconds(100))) {
-      return;
+      return {};
     }
     for (const std::filesystem::path& path : unpublished.paths) remove_temporary(path);
+    std::error_code ignored;
+    // Files in a directory that was not published are gone.
+    std::erase_if(unpublished.published,
+                  [&](const auto& path) { return !std::filesystem::exists(path, ignored); });
+    return {unpublished.published.begin(), unpublished.published.end()};
   } catch (...) {
-    // The process ends anyway.
+    return {};  // The process ends anyway.
   }
 }
 

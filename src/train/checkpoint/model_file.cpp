@@ -188,6 +188,17 @@ void require_same_classes(const Model& model, const std::string& origin,
               origin, theirs - known.begin(), *theirs, *ours);
 }
 
+void warn_of_unnamed_classes(const Model& model, const std::string& origin,
+                             const std::vector<std::string>& names, const LogCallback& log) {
+  if (!log || model.class_names.empty() == names.empty()) return;
+  const bool data_names = model.class_names.empty();
+  log(LogLevel::warning,
+      fmt::format("{}: the classes of the {} have names, those of the {} have none, so they are "
+                  "matched by number: 0 is '{}'",
+                  origin, data_names ? "data set" : "model", data_names ? "model" : "data set",
+                  data_names ? names[0] : model.class_names[0]));
+}
+
 Dataset with_classes_of(const Model& model, const std::string& origin, Dataset dataset) {
   const std::vector<std::string>& known = model.class_names;
   if (known.empty() || dataset.class_names.empty() || known == dataset.class_names ||

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "heliograph/log.hpp"
 #include "heliograph/model.hpp"
 #include "train/checkpoint/state_file.hpp"
 #include "train/file_layer.hpp"
@@ -30,6 +31,11 @@ void require_fit(const Model& model, const std::string& origin, std::int64_t fea
 /// model and the data set name their classes.
 void require_same_classes(const Model& model, const std::string& origin,
                           const std::vector<std::string>& names);
+
+/// Warns that classes are matched by number if only one of the model and the data set, whose
+/// classes have these names, names its classes. `log` may be empty.
+void warn_of_unnamed_classes(const Model& model, const std::string& origin,
+                             const std::vector<std::string>& names, const LogCallback& log);
 
 /// The data set with its classes numbered as the model's, if both name them and nodes have one
 /// class each. Throws Error(mismatch) as require_same_classes if the model lacks a class.

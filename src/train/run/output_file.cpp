@@ -35,7 +35,9 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   write_file_atomically(target, bytes);
 }
 
-void abandon_files(bool waits) noexcept { abandon_unpublished(waits); }
+std::vector<std::filesystem::path> abandon_files(bool waits) noexcept {
+  return abandon_unpublished(waits);
+}
 
 void write_rows(const std::filesystem::path& path, std::span<const float> values,
                 const Outputs& outputs) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "heliograph/model.hpp"
 
@@ -18,10 +19,10 @@ std::string utc_now();
 /// Throws Error that names the file: resource (disk full) or usage (it cannot be created).
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes files and data sets that other threads are writing and have not finished. The process
-/// must end right after it. Waits while a data set takes the place of another; unless `waits`, it
-/// gives up after a tenth of a second.
-void abandon_files(bool waits) noexcept;
+/// Removes files and data sets that other threads are writing and have not finished, and returns
+/// those that are. The process must end right after it. Waits while a data set takes the place of
+/// another; unless `waits`, it gives up after a tenth of a second.
+std::vector<std::filesystem::path> abandon_files(bool waits) noexcept;
 
 inline constexpr const char* kPredictionsFile = "predictions.npy";
 inline constexpr const char* kScoresFile = "scores.npy";
