@@ -11,6 +11,7 @@
 
 #include "heliograph/error.hpp"
 #include "train/checkpoint/folder.hpp"
+#include "train/checkpoint/manifest.hpp"
 #include "train/run/output_file.hpp"
 #include "train/run/run_directory.hpp"
 
@@ -136,8 +137,10 @@ std::function<std::string()> advice_for(const TrainRequest& request, bool launch
   const auto advice = [out = request.out, summary = request.summary, launched, since, every] {
     const auto saved = list_checkpoints(RunDirectory::checkpoints(out));
     std::error_code ignored;
-    // First of all, as a checkpoint may have been saved after metrics.jsonl was closed.
-    if (saved.empty() || fs::last_write_time(saved.back().second, ignored) < since) {
+    // A checkpoint may have been saved after metrics.jsonl was closed. One of an earlier run may
+    // have just lost files, which changes its directory's time.
+    if (saved.empty() ||
+        fs::last_write_time(saved.back().second / kCheckpointManifest, ignored) < since) {
       if (!RunDirectory::has_epochs(out, since)) {
         return std::string("no epoch had ended, so the same command starts the run again");
       }

@@ -143,10 +143,10 @@ EvaluationResult evaluate(const Dataset& dataset, const TrainOptions& options, c
   Dataset known = dataset;
   if (any_labelled(dataset.labels)) {
     const std::string origin = fmt::format("{} on '{}'", kOrigin, dataset.name);
-    warn_of_unnamed_classes(model, origin, dataset.class_names, log);
     known = with_classes_of(model, origin, std::move(known));
     // Labels must fit even if there is no split to score.
     require_fit(model, origin, known.features.cols, known.labels.task, known.labels.classes);
+    warn_of_unnamed_classes(model, origin, dataset.class_names, log);
   }
   if (unscored.empty()) return evaluate_split(known, options, model, log);
   TrainOptions o = options;

@@ -98,8 +98,11 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   EXPECT_EQ(load_dataset(directory, options).graph.neighbours.size(), 2U);
   EXPECT_NE(log.find("edges.csv: the column 'weight' is read as weights"), std::string::npos);
   options.keep_direction = true;
-  test::expect_error(ErrorCode::bad_input, "line 1: the header names the target of an edge first",
-                     [&] { load_dataset(directory, options); });
+  for (const char* header : {"target,source,weight", "\"dst\",\"src\"", "Target,Source"}) {
+    write_text(directory / "edges.csv", fmt::format("{}\n0,1\n", header));
+    test::expect_error(ErrorCode::bad_input, "line 1: the header names the target of an edge first",
+                       [&] { load_dataset(directory, options); });
+  }
   write_npy(directory / "features.npy", std::vector<float>(18), 3, 6);
   refused("0,1\n", "features.npy: has 3 rows, but labels.npy has 6: 3 too few; is it transposed?");
   write_text(directory / "edges.csv", "0,1\n");

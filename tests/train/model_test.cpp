@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heliograph/checkpoint.hpp"
@@ -260,7 +261,11 @@ TEST(Model, OnlyItsClassesHaveNamesSoThatTheyAreMatchedByNumber) {
   EXPECT_NE(warnings.find(sentence), std::string::npos) << warnings;
   warnings.clear();
   Dataset same = data;
-  same.class_names = named.class_names;
+  std::swap(same.class_names, named.class_names);
+  evaluate(same, o, named, log);
+  EXPECT_NE(warnings.find("matched by number: 0 is 'kind 0'"), std::string::npos) << warnings;
+  warnings.clear();
+  named.class_names = same.class_names;
   evaluate(same, o, named, log);
   train(same, o, callbacks);
   EXPECT_EQ(warnings, "");

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <string>
 
 #include "core/plural.hpp"
 #include "graph/edge_weights.hpp"
@@ -58,11 +60,23 @@ bool is_column_name(std::string_view field) {
           !parse_number<double>(field));
 }
 
-bool is_source_name(std::string_view name) {
+/// A name in lower case and without quotes.
+std::string plain_name(std::string_view field) {
+  std::string name;
+  for (const char c : field) {
+    if (c != '"' && c != '\'')
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+bool is_source_name(std::string_view field) {
+  const std::string name = plain_name(field);
   return name == "source" || name == "src" || name == "from" || name == "u";
 }
 
-bool is_target_name(std::string_view name) {
+bool is_target_name(std::string_view field) {
+  const std::string name = plain_name(field);
   return name == "target" || name == "dst" || name == "to" || name == "v";
 }
 

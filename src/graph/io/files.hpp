@@ -177,7 +177,7 @@ class NewDirectory {
 /// Removes the files and directories that are not published, while other threads may write them,
 /// and returns those that are. The process must end right after it: threads that make, publish or
 /// destroy one, or call `lock_publishing`, from now on wait for ever. Waits while another thread
-/// publishes a directory; unless `waits`, it gives up after a tenth of a second and does nothing.
+/// publishes one; unless `waits`, it gives up after a tenth of a second and does nothing.
 std::vector<std::filesystem::path> abandon_unpublished(bool waits) noexcept;
 
 /// Lets `abandon_unpublished` wait while a directory is published by other means.

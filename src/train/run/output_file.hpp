@@ -20,8 +20,8 @@ std::string utc_now();
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 /// Removes files and data sets that other threads are writing and have not finished, and returns
-/// those that are. The process must end right after it. Waits while a data set takes the place of
-/// another; unless `waits`, it gives up after a tenth of a second.
+/// those that are. The process must end right after it. Waits while one is published;
+/// unless `waits`, it gives up after a tenth of a second.
 std::vector<std::filesystem::path> abandon_files(bool waits) noexcept;
 
 inline constexpr const char* kPredictionsFile = "predictions.npy";

@@ -131,9 +131,10 @@ bool lacks_result(const fs::path& path) {
 }
 
 /// Whether a folder of checkpoints holds more than an interrupted save leaves, whose name begins
-/// with a dot.
+/// with a dot, or is a link.
 bool holds_checkpoints(const fs::path& folder) {
   std::error_code error;
+  if (fs::is_symlink(folder, error)) return true;
   if (!fs::exists(folder, error)) return false;
   const fs::directory_iterator entries(folder, error);
   return error || std::any_of(begin(entries), end(entries), [](const fs::directory_entry& entry) {
