@@ -226,8 +226,11 @@ void expect_sums(const Case& c, const std::string& what) {
         const Block::Expected e = block.expected(i, h);
         const double scale = c.backward ? 1 : std::exp(-value(sums.rows, sums.rows64, i, h));
         const auto near = [&](double got, double expected, const char* name) {
-          ASSERT_NEAR(got, expected * scale, tolerance * (1 + e.size * scale))
-              << what << (fp64 ? " fp64 " : " fp32 ") << name << " row " << i << " head " << h;
+          // An assertion for each value would take most of the test's time.
+          if (!(std::abs(got - expected * scale) <= tolerance * (1 + e.size * scale))) {
+            FAIL() << what << (fp64 ? " fp64 " : " fp32 ") << name << " row " << i << " head " << h
+                   << ": " << got << ", not " << expected * scale;
+          }
         };
         near(value(sums.rows, sums.rows64, i, c.heads + h), e.positive_total, "positive total");
         near(value(sums.rows, sums.rows64, i, 2 * c.heads + h), e.other_total, "other total");
@@ -262,7 +265,7 @@ TEST(AttentionKernels, SumInnerAndPackedRowsOnEveryTarget) {
 // More rows than one task sums, with each of two threads working on several.
 TEST(AttentionKernels, SumInSeveralTiles) {
   for (const bool backward : {false, true}) {
-    expect_sums({4, 64, {4, true}, backward, false, true, 3000}, "3000 rows,");
+    expect_sums({4, 16, {4, true}, backward, false, true, 3000}, "3000 rows,");
   }
 }
 

@@ -24,11 +24,15 @@ add_test(NAME experiments.convert
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)
 set_tests_properties(experiments.convert PROPERTIES
   LABELS experiments TIMEOUT 300 SKIP_RETURN_CODE 77)
-# It measures times, so nothing may run beside it. Trials of the real command need MPI.
+# It mostly waits, so it runs among the last (see tests/mpi/mpi.cmake).
 add_test(NAME experiments.faults
+  COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py)
+set_tests_properties(experiments.faults PROPERTIES LABELS experiments TIMEOUT 300 COST -1)
+# Trials of the real command need MPI. They measure times, so nothing may run beside them.
+add_test(NAME experiments.faults_of_the_command
   COMMAND ${python_with_numpy} -B ${CMAKE_CURRENT_LIST_DIR}/test_faults.py
           --heliograph ${PROJECT_BINARY_DIR}/heliograph)
-set_tests_properties(experiments.faults PROPERTIES
+set_tests_properties(experiments.faults_of_the_command PROPERTIES
   LABELS experiments TIMEOUT 300 RUN_SERIAL TRUE)
 # Imports small graphs in the published forms, with the real command.
 if(fixture_python)

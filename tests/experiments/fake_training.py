@@ -2,7 +2,7 @@
 """Stands in for the command in tests of the fault campaign. Its ranks watch each other through /proc, its
 epochs are sleeps, and its checkpoints hold only their number. FAKE names faults:
 
-  lingers   a survivor ends half a second after the limit
+  lingers   a survivor ends half a second later than FAKE_NOTICED seconds after it could
   silent    a survivor does not say who was lost
   code      a survivor ends with another code than 5
   differs   a run that went on has other losses
@@ -128,7 +128,7 @@ def end_survivor(lost):
     if "orphan" in FAULTS and rank == 0:
         subprocess.Popen(["sleep", "30"], start_new_session=True)
     if "lingers" in FAULTS:
-        time.sleep(silence + 2.5 if "silence-training" in flags else 2.5)
+        time.sleep(float(os.environ["FAKE_NOTICED"]) + 0.5)
     if "silent" not in FAULTS:
         print(f"heliograph: error: rank {lost} was lost on host fake while training",
               file=sys.stderr)

@@ -16,12 +16,14 @@ except ImportError:
     sys.exit(77)
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from harness import ROOT, FolderTest, run
+from harness import ROOT, FolderTest, call, run
 
 EXPERIMENTS = os.path.join(ROOT, "experiments")
+RECIPES = os.path.join(EXPERIMENTS, "recipes")
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_heliograph.py")
 sys.path[:0] = [EXPERIMENTS, os.path.join(EXPERIMENTS, "convergence"),
-                os.path.join(EXPERIMENTS, "slow_link"), os.path.join(EXPERIMENTS, "free_network")]
+                os.path.join(EXPERIMENTS, "slow_link"), os.path.join(EXPERIMENTS, "free_network"),
+                RECIPES]
 MEMORY = os.path.join(EXPERIMENTS, "memory", "run.py")
 
 import choose_link
@@ -37,6 +39,7 @@ except ImportError as error:
     SWEEP_LACKS = f"{error.name} is not installed"
 else:
     SWEEP_LACKS = None
+    import train
 
 PACKAGES = """\
 Package: editor
@@ -269,10 +272,8 @@ with open(sys.argv[-1], "w", encoding="utf-8") as file:
 class Recipes(FolderTest):
     def train(self, recipe, *flags, **environment):
         calls = self.write("calls", "")
-        done = run(sys.executable, "-B", os.path.join(EXPERIMENTS, "recipes", "train.py"),
-                   os.path.join(EXPERIMENTS, "recipes", recipe), "--out", self.path("out"),
-                   "--heliograph", FAKE, "--seeds", "3", *flags,
-                   env={**os.environ, "FAKE_CALLS": calls, **environment})
+        done = call(train, os.path.join(RECIPES, recipe), "--out", self.path("out"),
+                    "--heliograph", FAKE, "--seeds", "3", *flags, FAKE_CALLS=calls, **environment)
         return done, self.read("calls").splitlines()
 
     def with_pyg(self, *flags, **environment):

@@ -23,11 +23,12 @@ except ImportError as error:
     sys.exit(77)
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from harness import ROOT, FolderTest, run
+from harness import ROOT, FolderTest, call, run
 
 EXPERIMENTS = os.path.join(ROOT, "experiments")
 SWEEP = os.path.join(EXPERIMENTS, "convergence", "sweep.py")
-sys.path.append(os.path.dirname(SWEEP))
+sys.path += [os.path.dirname(SWEEP), os.path.join(EXPERIMENTS, "depth")]
+import run as depth
 import sweep
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_heliograph.py")
 
@@ -36,10 +37,9 @@ class Sweep(FolderTest):
     def sweep(self, *flags, config=os.path.join(EXPERIMENTS, "convergence", "tolokers.json"),
               **environment):
         calls = self.write("calls", "")
-        done = run(sys.executable, SWEEP, config, "--data", "tolokers.npz", "--out",
-                   self.path("out"), "--heliograph", FAKE,
-                   *([] if "--seeds" in flags else ["--seeds", "3"]), *flags,
-                   env={**os.environ, "FAKE_CALLS": calls, "FAKE_SPLITS": "10", **environment})
+        done = call(sweep, config, "--data", "tolokers.npz", "--out", self.path("out"),
+                    "--heliograph", FAKE, *([] if "--seeds" in flags else ["--seeds", "3"]), *flags,
+                    **{"FAKE_CALLS": calls, "FAKE_SPLITS": "10", **environment})
         return done, [call for call in self.read("calls").splitlines() if call.startswith("train")]
 
     def table(self):
@@ -150,9 +150,8 @@ class Sweep(FolderTest):
     def bare(self, *flags, config=None):
         """As `refused_flags`, without --seeds of its own."""
         config = config or self.write("config.json", self.tolokers())
-        done = run(sys.executable, SWEEP, config, "--data", "d", "--out", self.path("out"),
-                   "--heliograph", FAKE, *flags,
-                   env={**os.environ, "FAKE_CALLS": self.path("calls")})
+        done = call(sweep, config, "--data", "d", "--out", self.path("out"), "--heliograph", FAKE,
+                    *flags, FAKE_CALLS=self.path("calls"))
         self.assertEqual((done.returncode, os.path.exists(self.path("calls"))), (2, False), done.stderr)
         return done.stderr
 
@@ -285,10 +284,9 @@ class Sweep(FolderTest):
 class Depth(FolderTest):
     def train(self, *flags):
         calls = self.write("calls", "")
-        done = run(sys.executable, "-B", os.path.join(EXPERIMENTS, "depth", "run.py"), "--data",
-                   "tolokers=tolokers.npz", "--out", self.path("out"), "--heliograph", FAKE, *flags,
-                   env={**os.environ, "FAKE_CALLS": calls, "FAKE_SPLITS": "10",
-                        "FAKE_POOR_RATE": "0.001"})
+        done = call(depth, "--data", "tolokers=tolokers.npz", "--out", self.path("out"),
+                    "--heliograph", FAKE, *flags, FAKE_CALLS=calls, FAKE_SPLITS="10",
+                    FAKE_POOR_RATE="0.001")
         return done, [call for call in self.read("calls").splitlines() if call.startswith("train")]
 
     def test_takes_the_best_rate_of_fp32_and_compares_by_pairs(self):

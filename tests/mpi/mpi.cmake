@@ -30,6 +30,7 @@ foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle evaluation lost_r
   set_tests_properties(mpi.${case} PROPERTIES
     LABELS mpi TIMEOUT 600 SKIP_RETURN_CODE 77 RESOURCE_LOCK processes COST 100)
 endforeach()
-# They have deadlines.
+# These wait for deadlines and need little of a processor. A negative cost makes them the last, so that
+# they run beside each other rather than beside tests that compute.
 set_tests_properties(mpi.faults mpi.lost_rank mpi.lost_at_the_end mpi.cuda_lost_rank PROPERTIES
-  RUN_SERIAL ON)
+  RESOURCE_LOCK "" COST -1)

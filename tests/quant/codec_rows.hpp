@@ -12,6 +12,7 @@
 
 #include "core/buffer.hpp"
 #include "quant/codec.hpp"
+#include "support/aggregate_reference.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {
@@ -64,16 +65,6 @@ struct CodecCase {
     return {bytes.data(), static_cast<std::int64_t>(rows.size()), x.view().cols, 0, format};
   }
 };
-
-inline Matrix decoded(const PackedRows& packed) {
-  Matrix out(packed.rows, packed.cols, MemoryUse::workspace, nullptr);
-  for (std::int64_t r = 0; r < packed.rows; ++r) {
-    for (std::int64_t c = 0; c < packed.cols; ++c) {
-      out.view().row(r)[c] = decode_value(packed.row(r), packed.format, packed.cols, c);
-    }
-  }
-  return out;
-}
 
 /// A kind of row that occurs in training or in a user's features.
 struct RowKind {

@@ -51,7 +51,10 @@ class Script(FolderTest):
         return {**real, "PATH": path}
 
     def build(self, bench, tests):
-        self.write("build/heliograph", stand_in(), 0o700)
+        # A tenth of the small graph, whose epochs are many, suffices here.
+        small = stand_in().replace("sys.argv[1:]", "[{'3000': '300', '40000': '4000'}.get(word, word) "
+                                   "for word in sys.argv[1:]]", 1)
+        self.write("build/heliograph", small, 0o700)
         self.tool("build/bench/heliograph_device_bench", bench)
         self.tool("build/tests/test_cuda_device", tests)
 

@@ -1,12 +1,28 @@
 #pragma once
 
+#include <algorithm>
+#include <vector>
+
 #include "core/csr.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
 
 // The plain loops that define the aggregations of Kernels: fp32 sums in entry order.
 
-namespace heliograph::cpu {
+namespace heliograph {
+/// The values of packed rows.
+inline Matrix decoded(const PackedRows& packed) {
+  Matrix out(packed.rows, packed.cols, MemoryUse::workspace, nullptr);
+  for (std::int64_t r = 0; r < packed.rows; ++r) {
+    float* row = out.view().row(r);
+    for (std::int64_t c = 0; c < packed.cols; ++c) {
+      row[c] = decode_value(packed.row(r), packed.format, packed.cols, c);
+    }
+  }
+  return out;
+}
+
+namespace cpu {
 inline float entry_value(const CsrView& csr, std::int64_t e) {
   return csr.values == nullptr ? 1.0F : csr.values[e];
 }
@@ -16,17 +32,21 @@ template <class Term>
 inline void aggregate_inner_as(const CsrView& csr, ConstMatrixView x, const float* col_scale,
                                float self, const float* row_scale, MatrixView out,
                                const Term& term) {
+  std::vector<float> sums(static_cast<std::size_t>(x.cols));
   for (std::int64_t i = 0; i < csr.rows; ++i) {
-    for (std::int64_t c = 0; c < x.cols; ++c) {
-      const auto value = [&](std::int64_t j, float v) {
-        return term(v, col_scale == nullptr ? 1.0F : col_scale[j], x.row(j)[c]);
-      };
-      float sum = self == 0 ? 0.0F : self * value(i, 1.0F);
-      for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-        sum += value(csr.columns[e], entry_value(csr, e));
-      }
-      out.row(i)[c] = row_scale == nullptr ? sum : row_scale[i] * sum;
+    std::fill(sums.begin(), sums.end(), self == 0 ? 0.0F : -0.0F);  // -0 + x is x, even if x is -0
+    const auto add = [&](std::int64_t j, float factor, float v) {
+      const float* row = x.row(j);
+      const float scale = col_scale == nullptr ? 1.0F : col_scale[j];
+      for (float& sum : sums) sum += factor * term(v, scale, *row++);
+    };
+    if (self != 0) add(i, self, 1.0F);
+    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
+      add(csr.columns[e], 1.0F, entry_value(csr, e));
     }
+    const float scale = row_scale == nullptr ? 1.0F : row_scale[i];
+    float* target = out.row(i);
+    for (const float sum : sums) *target++ = scale * sum;
   }
 }
 
@@ -47,18 +67,21 @@ inline void aggregate_inner_bf16_reference(const CsrView& csr, ConstMatrixView x
 
 inline void aggregate_halo_reference(const CsrView& csr, const PackedRows& packed,
                                      const float* row_scale, MatrixView out) {
+  const Matrix halo = decoded(packed);
+  std::vector<float> sums(static_cast<std::size_t>(packed.cols));
   for (std::int64_t i = 0; i < csr.rows; ++i) {
     if (csr.offsets[i] == csr.offsets[i + 1]) continue;
-    float* target = out.row(i) + packed.col_begin;
-    for (std::int64_t c = 0; c < packed.cols; ++c) {
-      float sum = 0;
-      for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
-        sum += entry_value(csr, e) *
-               decode_value(packed.row(csr.columns[e]), packed.format, packed.cols, c);
-      }
-      target[c] += row_scale == nullptr ? sum : row_scale[i] * sum;
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (std::int64_t e = csr.offsets[i]; e < csr.offsets[i + 1]; ++e) {
+      const float value = entry_value(csr, e);
+      const float* row = halo.view().row(csr.columns[e]);
+      for (float& sum : sums) sum += value * *row++;
     }
+    float* target = out.row(i) + packed.col_begin;
+    const float scale = row_scale == nullptr ? 1.0F : row_scale[i];
+    for (const float sum : sums) *target++ += scale * sum;
   }
 }
 
-}  // namespace heliograph::cpu
+}  // namespace cpu
+}  // namespace heliograph

@@ -1,12 +1,16 @@
 """What the tests written in Python share: how they run a command, wait, and use a folder of their own.
 Standard library only."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -15,6 +19,23 @@ def run(*words, **options):
     """The process once it has ended, whatever its exit code, with its output as text."""
     return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False, **options)
+
+
+def call(script, *words, **environment):
+    """Calls the `main` of a script that was imported, with these words and variables. Returns what `run`
+    would. This spares the script's imports, which take more than a second for Matplotlib and SciPy."""
+    out, messages, code = io.StringIO(), io.StringIO(), 0
+    with (mock.patch.object(sys, "argv", [script.__file__, *words]),
+          mock.patch.dict(os.environ, environment),
+          contextlib.redirect_stdout(out), contextlib.redirect_stderr(messages)):
+        try:
+            script.main()
+        except SystemExit as end:
+            code = end.code or 0
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+    return subprocess.CompletedProcess(words, code, out.getvalue(), messages.getvalue())
 
 
 def read(*names):

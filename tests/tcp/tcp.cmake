@@ -9,6 +9,6 @@ foreach(case oracle evaluation command overwrite damage advice stuck_results lau
   set_tests_properties(tcp.${case} PROPERTIES LABELS tcp TIMEOUT 300
     RESOURCE_LOCK processes COST 100)
 endforeach()
-# They have deadlines.
+# These wait for deadlines (see tests/mpi/mpi.cmake).
 set_tests_properties(tcp.command tcp.run_key tcp.stuck_results tcp.signals tcp.lost_rank PROPERTIES
-  RUN_SERIAL ON)
+  RESOURCE_LOCK "" COST -1)
