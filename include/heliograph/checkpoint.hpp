@@ -16,7 +16,9 @@ struct CheckpointInfo {
   int epochs = 0;  ///< How many epochs had run; also the number of the next epoch.
   int ranks = 0;
   std::string dataset_name, dataset_hash, partition_hash;
-  TrainOptions options;  ///< The options of the run that saved it, without CheckpointOptions.
+  /// The options of the run that saved it, without checkpoint.folder and checkpoint.resume. To
+  /// resume with them, set `resume`, and either `folder` or `every = 0`.
+  TrainOptions options;
 };
 
 /// Reads only the manifest of the checkpoint at `path`. Throws Error: bad_input (missing or

@@ -126,7 +126,9 @@ struct TrainCallbacks {
   /// the checkpoint is not saved, and the run ends or goes on as after any failed save.
   std::function<void()> before_saving;
   LogCallback log;
-  const StopFlag* stop = nullptr;  ///< With a checkpoint folder, a stopped run saves a checkpoint.
+  /// With a checkpoint folder, a run that this stops saves a checkpoint. Without one it leaves out
+  /// the evaluation of its last epoch, so that it ends soon.
+  const StopFlag* stop = nullptr;
   SaveFlag* save = nullptr;
 };
 

@@ -125,6 +125,10 @@ class Communicator {
   /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them
   /// (as when an exception passes) calls it first.
   virtual void abort(const std::string& reason) noexcept = 0;
+  /// `abort` with the text of the exception that is being handled, and with its code where the
+  /// transport tells ranks a code. Call it before the exception destroys what owns buffers with
+  /// messages in flight, which abort with a reason that says less.
+  virtual void abort_by_exception() noexcept;
 
   /// Bytes handed to the transport so far by this rank on `channel`.
   virtual std::int64_t bytes_sent(Channel channel) const = 0;

@@ -61,8 +61,8 @@ void check(const PerClassSplit& split) {
 
 void require_classes(const Dataset& dataset, const char* split) {
   if (dataset.labels.task == Task::multiclass) return;
-  throw_error(ErrorCode::usage, "{} needs one class a node, but '{}' has {}", split, dataset.name,
-              label_text(dataset.labels.task));
+  throw_error(ErrorCode::usage, "{} needs one class a node, but '{}' has {}", spell_options(split),
+              dataset.name, label_text(dataset.labels.task));
 }
 
 void assign(const KeyedNodes& nodes, std::size_t begin, std::size_t end, Role role,

@@ -312,6 +312,33 @@ TEST(Rendezvous, ARankThatComesTwiceEndsTheRunForAll) {
                      caught[2]);
 }
 
+TEST(Rendezvous, ARankThatComesTwiceOnceAllHaveMetIsToldSo) {
+  const std::uint16_t port = free_port();
+  std::atomic<bool> met = false, refused = false;
+  const auto await = [](const std::atomic<bool>& event) {
+    while (!event) sleep_for(0.001);
+  };
+  const auto caught = on_threads(3, [&](int thread) {
+    if (thread == 2) await(met);
+    Rendezvous rendezvous(tcp_options(thread == 0 ? 0 : 1, 2, port).launch);
+    try {
+      const auto all = rendezvous.introduce(kPatience, {});
+      if (thread == 1) {
+        met = true;
+        await(refused);
+      }
+      rendezvous.connect(all, 1, kPatience);
+    } catch (...) {
+      met = refused = true;
+      throw;
+    }
+  });
+  test::expect_error(ErrorCode::usage,
+                     {"refuses rank 1", "have met already; RANK 1 is given to two processes"},
+                     caught[2]);
+  expect_none({caught[0], caught[1]});
+}
+
 TEST(Rendezvous, AnotherVersionIsRefusedByName) {
   const std::uint16_t port = free_port();
   const std::string other = std::to_string(HandshakeHeader::kVersion + 1);

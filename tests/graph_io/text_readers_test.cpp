@@ -98,7 +98,8 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   EXPECT_EQ(load_dataset(directory, options).graph.neighbours.size(), 2U);
   EXPECT_NE(log.find("edges.csv: the column 'weight' is read as weights"), std::string::npos);
   options.keep_direction = true;
-  for (const char* header : {"target,source,weight", "\"dst\",\"src\"", "Target,Source"}) {
+  for (const char* header : {"target,source,weight", "\"dst\",\"src\"", "Target,Source",
+                             "To_Node_ID,From_Node_ID", "destination,source", "tgt,src"}) {
     write_text(directory / "edges.csv", fmt::format("{}\n0,1\n", header));
     test::expect_error(ErrorCode::bad_input, "line 1: the header names the target of an edge first",
                        [&] { load_dataset(directory, options); });

@@ -208,16 +208,16 @@ TEST(Mpi, OtherNumbersOfPartsAreRefused) {
   group.leave();
 }
 
-/// Fails the test unless `body` throws an Error with this text, whose code is `code` on the rank
+/// Fails the test unless `work` throws an Error with this text, whose code is `code` on the rank
 /// `cause`. Prints "as expected", which test_mpi.py counts. Returns when all ranks have done so,
 /// because mpirun kills the others once one has ended without MPI_Finalize.
-void expect_failure(const MpiTransportOptions& options,
-                    const std::function<void(Communicator&)>& body, int cause, ErrorCode code,
-                    const std::string& text) {
+void expect_failure_of(const MpiTransportOptions& options,
+                       const std::function<void(MpiGroup&)>& work, int cause, ErrorCode code,
+                       const std::string& text) {
   std::optional<MpiGroup> group;  // Lives on until all have heard why.
   const auto caught = error_of([&] {
     group.emplace(options);  // Another rank may fail before this one has met all.
-    group->run(body);
+    work(*group);
   });
   const auto launched = launched_by_mpi();
   EXPECT_EQ(caught.code, launched->rank == cause ? code : ErrorCode::peer_lost);
@@ -231,6 +231,14 @@ void expect_failure(const MpiTransportOptions& options,
        here() < *launched->processes && monotonic_seconds() < end;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+/// `expect_failure_of` for what each rank does.
+void expect_failure(const MpiTransportOptions& options,
+                    const std::function<void(Communicator&)>& body, int cause, ErrorCode code,
+                    const std::string& text) {
+  expect_failure_of(
+      options, [&](MpiGroup& group) { group.run(body); }, cause, code, text);
 }
 
 TEST(FaultSizes, ThatDisagreeNameRanksChannelAndSizes) {
@@ -278,6 +286,22 @@ TEST(FaultDeadline, NamesWhoWaitedForWhomAndWhere) {
 }
 
 TEST(FaultInFlight, EndingWithMessagesInFlightIsAnError) { expect_fault(test::kInFlight); }
+
+TEST(FaultCallback, ItsExceptionIsWhatTheOtherRanksReport) {
+  const Dataset dataset = test::make_small_dataset(120, 12, 3, 5);
+  TrainCallbacks callbacks;
+  callbacks.on_epoch = [](const EpochReport& report) {
+    if (report.epoch == 2) throw Error(ErrorCode::numeric, "a callback's own error");
+    return EpochAction::proceed;
+  };
+  const auto work = [&](const MpiGroup& group) {
+    TrainOptions options = test::small_options(group.ranks(), 6);
+    options.transport.kind = TransportKind::mpi;
+    options.exchange.staleness = 1;  // Halos are in flight while the callback runs.
+    train(dataset, options, callbacks);
+  };
+  expect_failure_of({}, work, 0, ErrorCode::numeric, "a callback's own error");
+}
 
 }  // namespace
 }  // namespace heliograph

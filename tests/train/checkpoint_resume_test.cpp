@@ -408,7 +408,10 @@ TEST(Saving, KeepsTheLastTwoAndSavesOnDemand) {
     EXPECT_NO_THROW(verify_checkpoint(entry.path()));
   }
   EXPECT_EQ(count, 2U);
-  EXPECT_EQ(read_checkpoint(newest_checkpoint(o.checkpoint.folder)).epochs, 10);
+  const CheckpointInfo info = read_checkpoint(newest_checkpoint(o.checkpoint.folder));
+  EXPECT_EQ(info.epochs, 10);
+  EXPECT_EQ(info.options.checkpoint.every, o.checkpoint.every);
+  EXPECT_TRUE(info.options.checkpoint.folder.empty());
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_NE(seen[0].find("epoch-000008"), std::string::npos) << seen[0];
 }

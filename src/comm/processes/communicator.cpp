@@ -87,6 +87,12 @@ void ProcessCommunicator::abort(const std::string& reason) noexcept {
   quiesce();
 }
 
+void ProcessCommunicator::abort_by_exception() noexcept {
+  const RankFailure failure = current_failure();
+  watch_.fail_by_exception(progress(), failure.code, failure.text);
+  quiesce();
+}
+
 std::int64_t ProcessCommunicator::bytes_sent(Channel channel) const {
   return bytes_sent_[static_cast<std::size_t>(channel)];
 }
@@ -98,8 +104,7 @@ void ProcessCommunicator::run(const std::function<void(Communicator&)>& body) no
       watch_.fail(progress(), ErrorCode::usage, kEndedInFlight);
     }
   } catch (...) {
-    const RankFailure failure = current_failure();
-    watch_.fail_by_exception(progress(), failure.code, failure.text);
+    abort_by_exception();
   }
   quiesce();
   std::unique_lock lock(mutex_);

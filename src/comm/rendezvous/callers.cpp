@@ -102,10 +102,15 @@ void Rendezvous::handle_proof(Attempt& attempt) {
   attempt.state = Attempt::State::over;
   if (connection.header().kind != HandshakeHeader::Kind::proof) return;
   if (!attempt.handshake.proves(connection.payload(), caller, key_)) {
-    return refuse(attempt, HandshakeHeader::Kind::refused,
-                  introducing_ ? "its HELIOGRAPH_RUN_KEY is not that of rank 0, and all ranks of a "
-                                 "run need the same"
-                               : "it does not know the key of this run");
+    std::string why =
+        "its HELIOGRAPH_RUN_KEY is not that of rank 0, and all ranks of a run need "
+        "the same";
+    if (attempt.handshake.proves(connection.payload(), caller, launch_.key)) {
+      why = fmt::format("all ranks have met already; RANK {} is given to two processes", call.from);
+    } else if (!introducing_) {
+      why = "it does not know the key of this run";
+    }
+    return refuse(attempt, HandshakeHeader::Kind::refused, why);
   }
   attempt.peer = call.from;
   attempt.link = call.link;

@@ -240,7 +240,8 @@ void Rendezvous::receive_from(int rank) {
   }
   if (!connection.ended() || is_over()) return;
   if (introduction_of(rank).port != 0) end_without(rank, kEndedEarly);
-  throw_error(ErrorCode::peer_lost, "{} {}", rank_0(), kEndedEarly);
+  throw_error(ErrorCode::peer_lost, "{} {}, or has met another process with RANK {}", rank_0(),
+              kEndedEarly, rank_);
 }
 
 /// If this is rank 0, tells the other ranks of the exception that is being handled.

@@ -60,24 +60,29 @@ bool is_column_name(std::string_view field) {
           !parse_number<double>(field));
 }
 
-/// A name in lower case and without quotes.
+/// A name in lower case, without quotes and without what says that it is a node's: "From_Node_ID"
+/// is "from".
 std::string plain_name(std::string_view field) {
   std::string name;
   for (const char c : field) {
-    if (c != '"' && c != '\'')
+    if (std::string_view("\"'_ ").find(c) == std::string_view::npos)
       name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  for (const std::string_view tail : {"id", "node"}) {
+    if (name.size() > tail.size() && name.ends_with(tail)) name.resize(name.size() - tail.size());
   }
   return name;
 }
 
 bool is_source_name(std::string_view field) {
-  const std::string name = plain_name(field);
-  return name == "source" || name == "src" || name == "from" || name == "u";
+  static constexpr std::string_view kNames[] = {"source", "src", "from", "u"};
+  return std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
 }
 
 bool is_target_name(std::string_view field) {
-  const std::string name = plain_name(field);
-  return name == "target" || name == "dst" || name == "to" || name == "v";
+  static constexpr std::string_view kNames[] = {"target", "tgt", "destination", "dest", "dst",
+                                                "to",     "v"};
+  return std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
 }
 
 }  // namespace

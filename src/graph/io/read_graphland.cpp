@@ -175,9 +175,9 @@ std::vector<NpyArray> read_masks(const fs::path& directory, const std::vector<fs
   }
   std::vector<NpyArray> arrays;
   for (std::size_t role = 0; role < flags.size(); ++role) {
-    arrays.push_back(
-        as_array(fmt::format("{}: column {}", (directory / "split_masks").string(), kRoles[role]),
-                 std::move(flags[role]), {std::ssize(files), nodes}));
+    arrays.push_back(as_array(
+        fmt::format("{}: column {}", (directory / "split_masks_*.csv").string(), kRoles[role]),
+        std::move(flags[role]), {std::ssize(files), nodes}));
   }
   return arrays;
 }
