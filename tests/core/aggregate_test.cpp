@@ -233,7 +233,8 @@ class AggregateHaloRows : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Entries, AggregateHaloRows, ::testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Weighted" : "Plain"; });
 
-/// For each row, the largest absolute value that the sum of its decoded values can have.
+/// For each row, the largest absolute value that its sum of decoded values times those of its
+/// entries can have.
 std::vector<double> sizes_of_sums(const Csr& csr, const PackedRows& packed) {
   std::vector<double> sizes;
   for (std::int64_t i = 0; i < csr.view().rows; ++i) {

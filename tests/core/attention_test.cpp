@@ -265,7 +265,7 @@ TEST(AttentionKernels, SumInnerAndPackedRowsOnEveryTarget) {
 // More rows than one task sums, with each of two threads working on several.
 TEST(AttentionKernels, SumInSeveralTiles) {
   for (const bool backward : {false, true}) {
-    expect_sums({4, 16, {4, true}, backward, false, true, 3000}, "3000 rows,");
+    expect_sums({4, 64, {4, true}, backward, false, true, 3000}, "3000 rows,");
   }
 }
 

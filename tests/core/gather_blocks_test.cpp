@@ -42,7 +42,7 @@ GatherBlocks blocks_of(const CsrView& csr, std::int64_t sources, ThreadPool& thr
 
 TEST(GatherBlocks, LeaveTheBitsOfInnerRows) {
   ThreadPool threads(2);
-  constexpr std::int64_t kRows = 600;  // two tiles
+  constexpr std::int64_t kRows = 600;  // several tiles
   constexpr std::int64_t kSources = 7000;
   const Csr csr = dense_csr(kRows, kSources, 120);
   CsrView view = csr.view();

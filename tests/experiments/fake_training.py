@@ -2,7 +2,7 @@
 """Stands in for the command in tests of the fault campaign. Its ranks watch each other through /proc, its
 epochs are sleeps, and its checkpoints hold only their number. FAKE names faults:
 
-  lingers   a survivor ends half a second later than FAKE_NOTICED seconds after it could
+  lingers   a survivor ends half a second too late: the limit is FAKE_NOTICED seconds
   silent    a survivor does not say who was lost
   code      a survivor ends with another code than 5
   differs   a run that went on has other losses

@@ -30,7 +30,7 @@ foreach(case ranks_2 ranks_3 ranks_4 callers_mpi faults oracle evaluation lost_r
   set_tests_properties(mpi.${case} PROPERTIES
     LABELS mpi TIMEOUT 600 SKIP_RETURN_CODE 77 RESOURCE_LOCK processes COST 100)
 endforeach()
-# These wait for deadlines and need little of a processor. A negative cost makes them the last, so that
-# they run beside each other rather than beside tests that compute.
-set_tests_properties(mpi.faults mpi.lost_rank mpi.lost_at_the_end mpi.cuda_lost_rank PROPERTIES
-  RESOURCE_LOCK "" COST -1)
+# These wait for deadlines. A negative cost makes them the last to begin, so that they run beside each
+# other; of those that train until a rank is lost, only one runs at a time.
+set_tests_properties(mpi.faults mpi.lost_at_the_end PROPERTIES RESOURCE_LOCK "" COST -1)
+set_tests_properties(mpi.lost_rank mpi.cuda_lost_rank PROPERTIES COST -1)

@@ -51,7 +51,7 @@ class Script(FolderTest):
         return {**real, "PATH": path}
 
     def build(self, bench, tests):
-        # A tenth of the small graph, whose epochs are many, suffices here.
+        # A tenth of the graph "small" suffices here: it is trained for hundreds of epochs.
         small = stand_in().replace("sys.argv[1:]", "[{'3000': '300', '40000': '4000'}.get(word, word) "
                                    "for word in sys.argv[1:]]", 1)
         self.write("build/heliograph", small, 0o700)

@@ -10,5 +10,5 @@ foreach(case oracle evaluation command overwrite damage advice stuck_results lau
     RESOURCE_LOCK processes COST 100)
 endforeach()
 # These wait for deadlines (see tests/mpi/mpi.cmake).
-set_tests_properties(tcp.command tcp.run_key tcp.stuck_results tcp.signals tcp.lost_rank PROPERTIES
-  RESOURCE_LOCK "" COST -1)
+set_tests_properties(tcp.command tcp.run_key tcp.stuck_results PROPERTIES RESOURCE_LOCK "" COST -1)
+set_tests_properties(tcp.signals tcp.lost_rank PROPERTIES COST -1)

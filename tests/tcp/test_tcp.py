@@ -311,9 +311,9 @@ def stuck_results(options):
     pipe = new_folder(options)
     os.mkfifo(pipe)
     words = [options.heliograph, "train", "--data", make_graph(options), "--epochs", "2", "--hidden",
-             "8", "--quiet", "--timeout", "1.5", "--summary", pipe]
+             "8", "--quiet", "--timeout", "4", "--summary", pipe]
     job = require_codes(start(options, 2, words), [4, 4], "a pipe that nobody reads")
-    require(f"rank 0: writing --summary {pipe} takes longer than --timeout, 1.5 s"
+    require(f"rank 0: writing --summary {pipe} takes longer than --timeout, 4 s"
             in job.read("err.0"), job.words())
 
 
@@ -470,7 +470,7 @@ def run_key(options):
 
     port = free_port()
     ranks = [subprocess.Popen(
-        [*words, "--timeout", "2"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        [*words, "--timeout", "5"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
         env=environment(**variables_of(2, rank, MASTER_PORT=port, HELIOGRAPH_RUN_KEY=own)))
         for rank, own in enumerate((key, "another key"))]

@@ -105,7 +105,8 @@ void Rendezvous::handle_proof(Attempt& attempt) {
     std::string why =
         "its HELIOGRAPH_RUN_KEY is not that of rank 0, and all ranks of a run need "
         "the same";
-    if (attempt.handshake.proves(connection.payload(), caller, launch_.key)) {
+    const bool met_by_port = launch_.port != 0;  // Else the launch has no key.
+    if (met_by_port && attempt.handshake.proves(connection.payload(), caller, launch_.key)) {
       why = fmt::format("all ranks have met already; RANK {} is given to two processes", call.from);
     } else if (!introducing_) {
       why = "it does not know the key of this run";

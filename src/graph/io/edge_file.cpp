@@ -60,8 +60,8 @@ bool is_column_name(std::string_view field) {
           !parse_number<double>(field));
 }
 
-/// A name in lower case, without quotes and without what says that it is a node's: "From_Node_ID"
-/// is "from".
+/// A name in lower case, without quotes, blanks and underscores, and without "node" and "id" at its
+/// end: "From_Node_ID" is "from".
 std::string plain_name(std::string_view field) {
   std::string name;
   for (const char c : field) {
@@ -69,7 +69,8 @@ std::string plain_name(std::string_view field) {
       name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
   for (const std::string_view tail : {"id", "node"}) {
-    if (name.size() > tail.size() && name.ends_with(tail)) name.resize(name.size() - tail.size());
+    if (name.size() > tail.size() + 1 && name.ends_with(tail))
+      name.resize(name.size() - tail.size());
   }
   return name;
 }
