@@ -32,12 +32,14 @@ namespace {
 constexpr double kGraceSeconds = 0.7;
 constexpr double kAbandonSeconds = 0.1;
 
-nlohmann::ordered_json error_json(const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  return {{"error",
-           {{"message", error.what()},
-            {"exit_code", known != nullptr ? nlohmann::ordered_json(static_cast<int>(known->code()))
-                                           : nlohmann::ordered_json()}}}};
+/// `failure`: the code of what ended the processes, with which another rank's error comes.
+nlohmann::ordered_json error_json(const std::exception& error, ErrorCode failure) {
+  nlohmann::ordered_json code;
+  if (const auto* known = dynamic_cast<const Error*>(&error)) {
+    const bool elsewhere = known->code() == ErrorCode::peer_lost;
+    code = static_cast<int>(elsewhere ? failure : known->code());
+  }
+  return {{"error", {{"message", error.what()}, {"exit_code", code}}}};
 }
 
 nlohmann::ordered_json result_json(const TrainResult& result, const TrainOptions& options) {
@@ -258,7 +260,7 @@ class TrainingRun {
   std::pair<std::string, nlohmann::ordered_json> end_of_run(const std::exception& error,
                                                             const std::string& by) const {
     if (processes_.interrupted()) return {"interrupted", {{"signal", by}}};
-    return {"failed", error_json(error)};
+    return {"failed", error_json(error, processes_.failure_code())};
   }
 
   void record_failure(const std::exception& error) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/batch.hpp"
-
 namespace heliograph {
 
 std::string_view channel_name(Channel channel) noexcept {
@@ -18,8 +16,6 @@ std::string describe_rank(int rank, Progress progress) {
   if (progress.layer >= 0) text += fmt::format(", layer {}", progress.layer);
   return text;
 }
-
-void Communicator::abort_by_exception() noexcept { abort(current_failure().text); }
 
 void Communicator::flush_after(Device& device) {
   device.finish();

@@ -123,12 +123,9 @@ class Communicator {
   /// Ends every wait of every rank with Error(peer_lost) that carries this rank, its progress and
   /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no
   /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them
-  /// (as when an exception passes) calls it first.
+  /// (as when an exception passes) calls it first. Ranks in other processes are then told the
+  /// exception that passes, once it has left the work of this rank, instead of `reason`.
   virtual void abort(const std::string& reason) noexcept = 0;
-  /// `abort` with the text of the exception that is being handled, and with its code where the
-  /// transport tells ranks a code. Call it before the exception destroys what owns buffers with
-  /// messages in flight, which abort with a reason that says less.
-  virtual void abort_by_exception() noexcept;
 
   /// Bytes handed to the transport so far by this rank on `channel`.
   virtual std::int64_t bytes_sent(Channel channel) const = 0;

@@ -36,24 +36,19 @@ void train_rank(const RunPlan& plan, const Beginning& beginning, Communicator& c
   MemoryAccount account(&arena);
   RankMemory memory(plan, comm);
   RankRun run(plan, memory.load(account), comm, callbacks, account);
-  try {
-    if (beginning.weights && !beginning.resumed) run.begin_with(*beginning.weights);
-    run.prepare();
-    memory.end_setup(run.memory(), run.parameters(), run.memory_to_come(), callbacks.log);
-    const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
-    if (beginning.resumed) run.resume(*beginning.resumed);
-    const std::string stop_reason = run.run_epochs();
-    run.collect(result);
-    memory.report(run.memory(), result);
-    // Ranks that are threads share the result.
-    if (comm.rank() == 0 || ranks_are_processes(plan.options().transport)) {
-      result.stop_reason = stop_reason;
-    }
-    if (comm.rank() == 0) result.setup_seconds = setup.count();
-  } catch (...) {
-    comm.abort_by_exception();  // `run` may own messages in flight.
-    throw;
+  if (beginning.weights && !beginning.resumed) run.begin_with(*beginning.weights);
+  run.prepare();
+  memory.end_setup(run.memory(), run.parameters(), run.memory_to_come(), callbacks.log);
+  const std::chrono::duration<double> setup = std::chrono::steady_clock::now() - begin;
+  if (beginning.resumed) run.resume(*beginning.resumed);
+  const std::string stop_reason = run.run_epochs();
+  run.collect(result);
+  memory.report(run.memory(), result);
+  // Ranks that are threads share the result.
+  if (comm.rank() == 0 || ranks_are_processes(plan.options().transport)) {
+    result.stop_reason = stop_reason;
   }
+  if (comm.rank() == 0) result.setup_seconds = setup.count();
 }
 
 /// Makes the plan of a run, and first reads what it begins with, so that a checkpoint that does not

@@ -30,6 +30,22 @@ inline constexpr ProcessFault kException{[](Communicator& comm) {
                                          1, ErrorCode::numeric,
                                          "rank 1, epoch 3, layer 1: NaN in the gradient"};
 
+/// What owns messages in flight aborts while the exception passes; its reason is told to nobody.
+inline constexpr ProcessFault kUnwinding{[](Communicator& comm) {
+                                           struct Owner {
+                                             Communicator& comm;
+                                             ~Owner() { comm.abort("left with halos in flight"); }
+                                           };
+                                           comm.set_progress({3, 1});
+                                           if (comm.rank() == 1) {
+                                             const Owner owner{comm};
+                                             throw Error(ErrorCode::numeric, "NaN in the gradient");
+                                           }
+                                           barrier(comm, Channel::halo);
+                                         },
+                                         1, ErrorCode::numeric,
+                                         "rank 1, epoch 3, layer 1: NaN in the gradient"};
+
 inline constexpr ProcessFault kAbort{[](Communicator& comm) {
                                        if (comm.rank() == 0) {
                                          std::thread([&] {

@@ -277,6 +277,8 @@ TEST(TcpFaults, AnExceptionAfterTheOthersHaveEndedReachesThemToo) {
   expect_failure(caught, 2, ErrorCode::bad_input, "rank 2: too late");
 }
 
+TEST(TcpFaults, AnExceptionIsToldAndNotWhatItCausesOnItsWay) { expect_fault(3, test::kUnwinding); }
+
 TEST(TcpFaults, AbortEndsTheWaitsOfAllRanks) { expect_fault(3, test::kAbort); }
 
 TEST(TcpFaults, ADeadlineNamesWhoWaitedForWhomAndWhere) {

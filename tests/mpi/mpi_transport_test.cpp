@@ -277,6 +277,10 @@ TEST(FaultException, KeepsItsCodeWhereItAroseAndNamesItsRankEverywhere) {
   expect_fault(test::kException);
 }
 
+TEST(FaultUnwinding, TellsTheExceptionAndNotWhatItCausesOnItsWay) {
+  expect_fault(test::kUnwinding);
+}
+
 TEST(FaultAbort, EndsTheWaitsOfAllRanks) { expect_fault(test::kAbort); }
 
 TEST(FaultDeadline, NamesWhoWaitedForWhomAndWhere) {

@@ -25,7 +25,7 @@ from rank_tests import (ENDED, check_agreement, check_evaluation, check_launcher
 import processes
 from jobs import ENVIRONMENT, Job, over_mpirun
 
-FAULTS = ("Sizes", "LargeSizes", "Exception", "Abort", "Deadline", "InFlight", "Callback")
+FAULTS = ("Sizes", "LargeSizes", "Exception", "Unwinding", "Abort", "Deadline", "InFlight", "Callback")
 
 
 def mpirun(ranks, words, seconds=300):

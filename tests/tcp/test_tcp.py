@@ -230,10 +230,14 @@ def command(options):
     missing = ["--data", os.path.join(options.folder, "none")]
     for more, code, said in ((missing, 3, "error"),
                              ([*data, "--lr", "1e30", "--epochs", "30"], 6, "error")):
-        job = start(options, 2, [*begin, *more])
+        out = new_folder(options)
+        job = start(options, 2, [*begin, *more, "--out", out])
         codes = codes_of(job)
         require(codes == [code] * 2, f"{more}: {codes}: {job.words()}")
         require(said in job.words(), job.words())
+        if code == 6:
+            error = json.loads(read(out, "run.json"))["error"]
+            require(error["exit_code"] == 6 and "in flight" not in error["message"], f"{error}")
         require(code != 3 or job.words().count("heliograph: error") == 1, job.words())
 
     job = require_codes(start(options, 2, [*words, "--transport", "threads"]), [2, 2], "threads")

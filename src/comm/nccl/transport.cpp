@@ -142,12 +142,6 @@ class NcclCommunicator final : public Communicator {
     give_up();
   }
 
-  void abort_by_exception() noexcept override {
-    host_.set_progress(progress());
-    host_.abort_by_exception();
-    give_up();
-  }
-
   std::int64_t bytes_sent(Channel channel) const override {
     const std::uint64_t number = number_of(channel);
     return host_.bytes_sent(channel) + (number > 0 ? links_[number - 1].bytes : 0);

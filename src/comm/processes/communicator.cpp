@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -83,13 +84,11 @@ bool ProcessCommunicator::done(Ticket ticket) {
 }
 
 void ProcessCommunicator::abort(const std::string& reason) noexcept {
-  watch_.fail(progress(), ErrorCode::peer_lost, reason);
-  quiesce();
-}
-
-void ProcessCommunicator::abort_by_exception() noexcept {
-  const RankFailure failure = current_failure();
-  watch_.fail_by_exception(progress(), failure.code, failure.text);
+  if (std::uncaught_exceptions() > 0) {
+    watch_.fail_while_unwinding(progress(), ErrorCode::peer_lost, reason);
+  } else {
+    watch_.fail(progress(), ErrorCode::peer_lost, reason);
+  }
   quiesce();
 }
 
@@ -104,8 +103,10 @@ void ProcessCommunicator::run(const std::function<void(Communicator&)>& body) no
       watch_.fail(progress(), ErrorCode::usage, kEndedInFlight);
     }
   } catch (...) {
-    abort_by_exception();
+    const RankFailure failure = current_failure();
+    watch_.fail_by_exception(progress(), failure.code, failure.text);
   }
+  watch_.tell_others(progress());
   quiesce();
   std::unique_lock lock(mutex_);
   ended_ = true;

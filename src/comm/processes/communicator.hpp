@@ -38,7 +38,6 @@ class ProcessCommunicator final : public Communicator {
   bool done(Ticket ticket) override;
   void throw_if_failed() override;
   void abort(const std::string& reason) noexcept override;
-  void abort_by_exception() noexcept override;
   std::int64_t bytes_sent(Channel channel) const override;
   bool moves_device_memory(Channel channel) const override {
     return channel == Channel::halo && halo_memory_ != nullptr;

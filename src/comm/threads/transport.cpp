@@ -82,11 +82,6 @@ class ThreadCommunicator final : public Communicator {
     world_.fail(rank_, progress(), ErrorCode::peer_lost, reason);
   }
 
-  void abort_by_exception() noexcept override {
-    const RankFailure failure = current_failure();
-    world_.fail_by_exception(rank_, progress(), failure.code, failure.text);
-  }
-
   std::int64_t bytes_sent(Channel channel) const override {
     return bytes_sent_[static_cast<std::size_t>(channel)];
   }
@@ -168,7 +163,8 @@ void run_body(ThreadWorld& world, int rank, const std::function<void(Communicato
     }
     world.set_ended(rank);
   } catch (...) {
-    comm.abort_by_exception();
+    const RankFailure failure = current_failure();
+    world.fail_by_exception(rank, comm.progress(), failure.code, failure.text);
   }
 }
 

@@ -35,8 +35,8 @@ class ThreadWorld {
   /// Records why `rank` failed and ends every wait; the first failure wins. Returns once no copy
   /// runs.
   void fail(int rank, Progress progress, ErrorCode code, const std::string& reason) noexcept;
-  /// The same for an exception of `rank`. It also replaces a failure that this rank recorded
-  /// because of the exception (an abort by a destructor).
+  /// The same for an exception that left the body of `rank`. It also replaces a failure that this
+  /// rank recorded because of the exception (an abort by a destructor).
   void fail_by_exception(int rank, Progress progress, ErrorCode code,
                          const std::string& what) noexcept;
   bool failed() const noexcept { return failed_; }

@@ -219,7 +219,7 @@ void RankWatch::handle(int rank, Peer& peer, const WatchFrame& frame) {
     case WatchFrame::Kind::failed:
       peer.said = frame.text;
       peer.has_ended = true;
-      // A rank that unwinds may report halos in flight first, and then the error that it is about.
+      // A rank may tell its error twice, the second time with a code that is more precise.
       if (failure_ && failure_->rank == rank && !failure_->lost) failure_->code = frame.code;
       record({rank, frame.code, describe_rank(rank, frame.progress) + ": " + frame.text, false},
              false);
@@ -298,15 +298,21 @@ void RankWatch::spread_failure() noexcept {
   changed_.notify_all();
 }
 
+/// Records this rank's own failure in place of what was known.
+void RankWatch::record_own(Progress progress, ErrorCode code, const std::string& what) {
+  record({rank_, code, describe_rank(rank_, progress) + ": " + what, false}, true);
+}
+
 /// Records this rank's own failure in place of what was known, and tells the others.
 void RankWatch::announce(Progress progress, ErrorCode code, const std::string& what) noexcept {
   try {
-    record({rank_, code, describe_rank(rank_, progress) + ": " + what, false}, true);
+    record_own(progress, code, what);
     WatchFrame frame = own_frame(WatchFrame::Kind::failed);
     frame.progress = progress;
     frame.code = code;
     frame.text = what;
     tell(frame);
+    untold_.clear();
   } catch (...) {
     spread_failure();  // There is no memory for the text; message_locked() has another.
   }
@@ -315,6 +321,24 @@ void RankWatch::announce(Progress progress, ErrorCode code, const std::string& w
 void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) announce(progress, code, reason);
+}
+
+void RankWatch::fail_while_unwinding(Progress progress, ErrorCode code,
+                                     const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failure_) return;
+  try {
+    record_own(progress, code, reason);
+    untold_ = reason;
+  } catch (...) {
+    spread_failure();
+  }
+}
+
+void RankWatch::tell_others(Progress progress) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (untold_.empty()) return;
+  announce(progress, failure_->code, std::exchange(untold_, {}));
 }
 
 void RankWatch::fail_by_exception(Progress progress, ErrorCode code,

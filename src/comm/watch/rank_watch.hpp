@@ -47,6 +47,11 @@ class RankWatch {
 
   /// Records that this rank failed, and tells the others; the first failure counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  /// The same for a failure that an exception causes while it passes. The others are told the
+  /// exception by `fail_by_exception`, or this reason by `tell_others`.
+  void fail_while_unwinding(Progress progress, ErrorCode code, const std::string& reason) noexcept;
+  /// Tells the others this rank's failure if they have not been told.
+  void tell_others(Progress progress) noexcept;
   /// Records that an exception ended this rank's work, and tells the others. This replaces an
   /// earlier failure, since the rank's own error is more precise, unless the exception only repeats
   /// the message of that failure.
@@ -120,6 +125,7 @@ class RankWatch {
   void look_for_silence(double now);
   void tell(const WatchFrame& frame) noexcept;
   void record(Failure failure, bool replace) noexcept;
+  void record_own(Progress progress, ErrorCode code, const std::string& what);
   void announce(Progress progress, ErrorCode code, const std::string& what) noexcept;
   void spread_failure() noexcept;
   WatchFrame own_frame(WatchFrame::Kind kind) const;
@@ -140,6 +146,7 @@ class RankWatch {
   Tickets* tickets_ = nullptr;
   RunPhase phase_ = RunPhase::loading;
   std::optional<Failure> failure_;
+  std::string untold_;  ///< What this rank's failure says, until the others are told.
   bool said_bye_ = false;
   bool stopped_ = false;
   std::atomic<bool> failed_{false};
