@@ -124,7 +124,7 @@ class Communicator {
   /// `reason`. Idempotent, callable from any thread. When it returns the transport touches no
   /// buffer of this rank any more: whoever owns buffers with messages in flight and must free them
   /// (as when an exception passes) calls it first. Ranks in other processes are then told the
-  /// exception that passes, once it has left the work of this rank, instead of `reason`.
+  /// exception that passes instead of `reason`, if it leaves this rank's work within 0.2 s.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   /// Bytes handed to the transport so far by this rank on `channel`.

@@ -110,6 +110,27 @@ TEST(RankWatch, AFailureReachesAllWithItsReasonAndStaysItsOwners) {
       [&](RankWatch& watch, int rank) { EXPECT_EQ(watch.must_report(), rank == 1) << rank; });
 }
 
+TEST(RankWatch, WhatAnExceptionCausesIsToldOnlyIfItPassesForLong) {
+  for (const bool late : {false, true}) {
+    Watches watches(2);
+    watches[1].fail_while_unwinding({3, 0}, ErrorCode::peer_lost, "halos in flight");
+    EXPECT_TRUE(watches[1].failed());
+    if (!late) watches[1].fail_by_exception({3, 0}, ErrorCode::numeric, "NaN in the loss");
+    EXPECT_TRUE(watches[0].wait_for_failure(5));
+    EXPECT_EQ(watches[0].failure_text(), late ? "rank 1, epoch 3, layer 0: halos in flight"
+                                              : "rank 1, epoch 3, layer 0: NaN in the loss");
+    EXPECT_EQ(watches[0].failure_code(), late ? ErrorCode::peer_lost : ErrorCode::numeric);
+  }
+}
+
+TEST(RankWatch, AnEchoOfWhatAnExceptionCausedIsToldAtOnce) {
+  Watches watches(2);
+  watches[1].fail_while_unwinding({3, 0}, ErrorCode::peer_lost, "halos in flight");
+  watches[1].fail_by_exception({3, 0}, ErrorCode::peer_lost, watches[1].failure_text());
+  EXPECT_TRUE(watches[0].wait_for_failure(5));
+  EXPECT_EQ(watches[0].failure_text(), "rank 1, epoch 3, layer 0: halos in flight");
+}
+
 TEST(RankWatch, TheErrorBehindAnAbortSetsTheCodeOfAll) {
   Watches watches(2);
   watches[1].fail({3, 0}, ErrorCode::peer_lost, "the run ended with halos in flight");

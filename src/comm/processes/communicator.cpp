@@ -106,7 +106,6 @@ void ProcessCommunicator::run(const std::function<void(Communicator&)>& body) no
     const RankFailure failure = current_failure();
     watch_.fail_by_exception(progress(), failure.code, failure.text);
   }
-  watch_.tell_others(progress());
   quiesce();
   std::unique_lock lock(mutex_);
   ended_ = true;

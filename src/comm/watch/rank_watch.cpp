@@ -24,6 +24,9 @@ namespace {
 /// The longest time between two signs of life that a rank sends, in seconds. If an eighth of the
 /// shortest silence limit is less, that is used instead.
 constexpr double kLongestBeat = 0.25;
+/// How long an exception may pass before the others are told what it has caused, in seconds. Less
+/// than the time after which a process that has failed is ended by force.
+constexpr double kUnwindSeconds = 0.2;
 
 std::string rounded(double seconds) {
   const auto tenths = static_cast<long>(std::lround(seconds * 10));
@@ -149,9 +152,11 @@ void RankWatch::watch() {
   while (true) {
     entries.clear();
     ranks.clear();
+    double due = next_beat;
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return;
+      if (untold_) due = std::min(due, untold_->since + kUnwindSeconds);
       entries.push_back({alarm_.get(), POLLIN, 0});
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         if (!peers_[r].socket.open()) continue;
@@ -159,7 +164,7 @@ void RankWatch::watch() {
         ranks.push_back(static_cast<int>(r));
       }
     }
-    const double left = std::max(0.0, next_beat - monotonic_seconds());
+    const double left = std::max(0.0, due - monotonic_seconds());
     poll(entries.data(), entries.size(), static_cast<int>(std::ceil(left * 1e3)));
 
     const std::lock_guard lock(mutex_);
@@ -177,6 +182,7 @@ void RankWatch::watch() {
     }
     last_turn = now;
     look_for_silence(now);
+    if (untold_ && now >= untold_->since + kUnwindSeconds) tell_untold();
     if (now >= next_beat) {
       tell(own_frame(WatchFrame::Kind::alive));
       next_beat = now + beat_seconds_;
@@ -312,7 +318,7 @@ void RankWatch::announce(Progress progress, ErrorCode code, const std::string& w
     frame.code = code;
     frame.text = what;
     tell(frame);
-    untold_.clear();
+    untold_.reset();
   } catch (...) {
     spread_failure();  // There is no memory for the text; message_locked() has another.
   }
@@ -320,7 +326,7 @@ void RankWatch::announce(Progress progress, ErrorCode code, const std::string& w
 
 void RankWatch::fail(Progress progress, ErrorCode code, const std::string& reason) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!failure_) announce(progress, code, reason);
+  if (!failure_ || untold_) announce(progress, code, reason);
 }
 
 void RankWatch::fail_while_unwinding(Progress progress, ErrorCode code,
@@ -329,23 +335,23 @@ void RankWatch::fail_while_unwinding(Progress progress, ErrorCode code,
   if (failure_) return;
   try {
     record_own(progress, code, reason);
-    untold_ = reason;
+    untold_ = {progress, code, reason, monotonic_seconds()};
+    wake();
   } catch (...) {
     spread_failure();
   }
 }
 
-void RankWatch::tell_others(Progress progress) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (untold_.empty()) return;
-  announce(progress, failure_->code, std::exchange(untold_, {}));
+void RankWatch::tell_untold() noexcept {
+  const auto untold = std::exchange(untold_, std::nullopt);
+  if (untold) announce(untold->progress, untold->code, untold->reason);
 }
 
 void RankWatch::fail_by_exception(Progress progress, ErrorCode code,
                                   const std::string& what) noexcept {
   const std::lock_guard lock(mutex_);
   // An exception that carries the recorded message is its echo, not its cause.
-  if (failure_ && what.find(failure_->message) != std::string::npos) return;
+  if (failure_ && what.find(failure_->message) != std::string::npos) return tell_untold();
   announce(progress, code, what);
 }
 

@@ -48,10 +48,8 @@ class RankWatch {
   /// Records that this rank failed, and tells the others; the first failure counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
   /// The same for a failure that an exception causes while it passes. The others are told the
-  /// exception by `fail_by_exception`, or this reason by `tell_others`.
+  /// exception if `fail_by_exception` follows within 0.2 s, and otherwise this reason.
   void fail_while_unwinding(Progress progress, ErrorCode code, const std::string& reason) noexcept;
-  /// Tells the others this rank's failure if they have not been told.
-  void tell_others(Progress progress) noexcept;
   /// Records that an exception ended this rank's work, and tells the others. This replaces an
   /// earlier failure, since the rank's own error is more precise, unless the exception only repeats
   /// the message of that failure.
@@ -116,6 +114,14 @@ class RankWatch {
     bool lost;  ///< The rank is lost, so that only survivors can report it.
   };
 
+  /// A failure of this rank, recorded at the time `since`, that the others have not been told.
+  struct Untold {
+    Progress progress;
+    ErrorCode code;
+    std::string reason;
+    double since;
+  };
+
   void watch();
   void read(int rank, Peer& peer);
   void handle(int rank, Peer& peer, const WatchFrame& frame);
@@ -127,6 +133,7 @@ class RankWatch {
   void record(Failure failure, bool replace) noexcept;
   void record_own(Progress progress, ErrorCode code, const std::string& what);
   void announce(Progress progress, ErrorCode code, const std::string& what) noexcept;
+  void tell_untold() noexcept;
   void spread_failure() noexcept;
   WatchFrame own_frame(WatchFrame::Kind kind) const;
   std::string message_locked() const;
@@ -146,7 +153,7 @@ class RankWatch {
   Tickets* tickets_ = nullptr;
   RunPhase phase_ = RunPhase::loading;
   std::optional<Failure> failure_;
-  std::string untold_;  ///< What this rank's failure says, until the others are told.
+  std::optional<Untold> untold_;
   bool said_bye_ = false;
   bool stopped_ = false;
   std::atomic<bool> failed_{false};
