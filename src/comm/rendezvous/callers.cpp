@@ -102,14 +102,12 @@ void Rendezvous::handle_proof(Attempt& attempt) {
   attempt.state = Attempt::State::over;
   if (connection.header().kind != HandshakeHeader::Kind::proof) return;
   if (!attempt.handshake.proves(connection.payload(), caller, key_)) {
-    std::string why =
-        "its HELIOGRAPH_RUN_KEY is not that of rank 0, and all ranks of a run need "
-        "the same";
-    const bool met_by_port = launch_.port != 0;  // Else the launch has no key.
-    if (met_by_port && attempt.handshake.proves(connection.payload(), caller, launch_.key)) {
+    std::string why = "it does not know the key of this run";
+    if (introducing_) {
+      why = "its HELIOGRAPH_RUN_KEY is not that of rank 0, and all ranks of a run need the same";
+    } else if (launch_.port != 0 &&  // Else no rank has called with the launch's own key.
+               attempt.handshake.proves(connection.payload(), caller, launch_.key)) {
       why = fmt::format("all ranks have met already; RANK {} is given to two processes", call.from);
-    } else if (!introducing_) {
-      why = "it does not know the key of this run";
     }
     return refuse(attempt, HandshakeHeader::Kind::refused, why);
   }

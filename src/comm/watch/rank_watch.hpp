@@ -45,7 +45,7 @@ class RankWatch {
   /// `tickets`. Both may be null.
   void observe(const Communicator* comm, Tickets* tickets);
 
-  /// Records that this rank failed, and tells the others; the first failure counts.
+  /// Records that this rank failed, and tells the others; the first failure that is told counts.
   void fail(Progress progress, ErrorCode code, const std::string& reason) noexcept;
   /// The same for a failure that an exception causes while it passes. The others are told the
   /// exception if `fail_by_exception` follows within 0.2 s, and otherwise this reason.
