@@ -12,7 +12,7 @@
 
 #include "core/buffer.hpp"
 #include "quant/codec.hpp"
-#include "support/aggregate_reference.hpp"
+#include "support/decoded.hpp"
 #include "support/simd_targets.hpp"
 
 namespace heliograph {

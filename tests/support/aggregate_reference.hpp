@@ -6,23 +6,11 @@
 #include "core/csr.hpp"
 #include "core/matrix.hpp"
 #include "core/packed_rows.hpp"
+#include "support/decoded.hpp"
 
 // The plain loops that define the aggregations of Kernels: fp32 sums in entry order.
 
-namespace heliograph {
-/// The values of packed rows.
-inline Matrix decoded(const PackedRows& packed) {
-  Matrix out(packed.rows, packed.cols, MemoryUse::workspace, nullptr);
-  for (std::int64_t r = 0; r < packed.rows; ++r) {
-    float* row = out.view().row(r);
-    for (std::int64_t c = 0; c < packed.cols; ++c) {
-      row[c] = decode_value(packed.row(r), packed.format, packed.cols, c);
-    }
-  }
-  return out;
-}
-
-namespace cpu {
+namespace heliograph::cpu {
 inline float entry_value(const CsrView& csr, std::int64_t e) {
   return csr.values == nullptr ? 1.0F : csr.values[e];
 }
@@ -83,5 +71,4 @@ inline void aggregate_halo_reference(const CsrView& csr, const PackedRows& packe
   }
 }
 
-}  // namespace cpu
-}  // namespace heliograph
+}  // namespace heliograph::cpu
