@@ -8,7 +8,6 @@ Usage: test_tcp.py CASE --heliograph build/heliograph
 import argparse
 import collections
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -25,58 +24,9 @@ from harness import read, run, wait_until
 from rank_tests import (ENDED, check_damage, check_evaluation, check_launchers, check_oracle,
                         check_resume, endless, epochs_of, make_graph, new_folder, require,
                         require_named, result_of, run_case, silences, wait_for)
-import processes
-from jobs import Job
-
-# Variables of a launcher that may have started this test; the ranks of the test must not see them.
-LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-            "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-            "HELIOGRAPH_RUN_KEY", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK")
-PORTS = itertools.count(os.getpid() * 61)
-# Starts the last rank first; each prints into a file of its own.
-EACH_RANK = ('for rank in $(seq $((WORLD_SIZE - 1)) -1 0); do '
-             'RANK=$rank LOCAL_RANK=$rank "$@" >"$0.$rank" & done; wait')
-
-
-def free_port():
-    """A port that is free, below those that the system gives to connections."""
-    for place in itertools.islice(PORTS, 1000):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", 12000 + place % 20000))
-            return probe.getsockname()[1]
-    raise OSError("a thousand ports are taken")
-
-
-def variables_of(ranks, rank=0, **more):
-    return {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
-            "MASTER_ADDR": "localhost", "MASTER_PORT": free_port(), **more}
-
-
-def start(options, ranks, words, **variables):
-    """A job of processes that have torchrun's variables."""
-    settings = [f"{name}={value}" for name, value in variables_of(ranks, **variables).items()]
-    folder = new_folder(options)
-    return Job(["env", *settings, "sh", "-c", EACH_RANK, os.path.join(folder, "out")], ranks, words,
-               folder)
-
-
-def environment(**variables):
-    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
-
-
-def alone(*words, **variables):
-    return run(*words, env=environment(**variables), timeout=120)
-
-
-def codes_of(job):
-    wait_for(job)
-    return [job.end(rank)[0] for rank in range(job.ranks)]
-
-
-def require_codes(job, expected, what):
-    codes = codes_of(job)
-    require(codes == expected, f"{what}: {codes}, not {expected}: {job.words()}")
-    return job
+from signal_case import signals
+from torchrun_jobs import (LAUNCHER, alone, codes_of, environment, free_port, has_epochs,
+                           require_codes, start, variables_of)
 
 
 def oracle(options):
@@ -120,6 +70,12 @@ def contents(folder):
     return found
 
 
+def stands_still(pid):
+    """Whether every thread of the process is stopped."""
+    tasks = f"/proc/{pid}/task"
+    return all(read(tasks, task, "stat").rpartition(")")[2].split()[0] == "T" for task in os.listdir(tasks))
+
+
 def overwrite(options):
     """A run that fails before its first epoch leaves the run that it would replace."""
     out = new_folder(options)
@@ -148,6 +104,7 @@ def overwrite(options):
         job = start(options, 2, words)
         job.wait_until_met()
         job.signal(0, signal.SIGSTOP)
+        wait_until(lambda: stands_still(job.read("pid.0")), "rank 0 stands still")
         untouched = contents(out) == before
         job.signal(0, signal.SIGTERM)
         job.signal(0, signal.SIGCONT)
@@ -319,117 +276,6 @@ def stuck_results(options):
     job = require_codes(start(options, 2, words), [4, 4], "a pipe that nobody reads")
     require(f"rank 0: writing --summary {pipe} takes longer than --timeout, 4 s"
             in job.read("err.0"), job.words())
-
-
-def has_epochs(out, count):
-    return (os.path.exists(os.path.join(out, "metrics.jsonl"))
-            and len(epochs_of(out)) >= count)
-
-
-def handles(process, number):
-    """Whether the process takes the signal itself instead of being killed by it."""
-    blocked = int(re.search(r"SigBlk:\s*(\w+)", read(f"/proc/{process.pid}/status"))[1], 16)
-    return blocked >> (number - 1) & 1
-
-
-def signals(options):
-    """A request to stop saves; one before the ranks have met ends the process at once."""
-    data = make_graph(options)
-    # A terminal sends SIGINT to every process.
-    for number, told, expected in ((signal.SIGTERM, [0], [143, 143, 143]),
-                                   (signal.SIGTERM, [2], [143, 143, 143]),
-                                   (signal.SIGTERM, [0, 1, 2], [143, 143, 143]),
-                                   (signal.SIGINT, [0, 1], [130, 130])):
-        out = new_folder(options)
-        ranks = len(expected)
-        job = start(options, ranks, endless(options, data, "--bits", "1", "--staleness", "1",
-                                            "--out", out))
-        wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
-        for rank in told:
-            job.signal(rank, number)
-        require_codes(job, expected, f"{number.name} to {told}")
-        require('"status": "interrupted"' in read(out, "run.json"), "run.json")
-        name = number.name if 0 in told else "a signal to another process"
-        require(f'"signal": "{name}"' in read(out, "run.json"), f"run.json: {name}")
-        done = len(epochs_of(out))
-        require_codes(start(options, ranks, [options.heliograph, "train", "--resume", out,
-                                             "--epochs", str(done + 2), "--quiet"]),
-                      [0] * ranks, "going on")
-        result_of(out, done + 2)
-
-    # A second signal, to another process than rank 0.
-    out = new_folder(options)
-    job = start(options, 3, endless(options, data, "--out", out))
-    wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
-    job.signal(0, signal.SIGSTOP)  # So that no epoch ends between the signals.
-    job.signal(1, signal.SIGINT)
-    job.signal(1, signal.SIGTERM)
-    wait_until(lambda: job.end(1)[0] is not None, "rank 1 has ended")
-    job.signal(0, signal.SIGCONT)
-    require_codes(job, [130, 130, 130], "two signals to rank 1")
-    run = json.loads(read(out, "run.json"))
-    require(run["status"] == "interrupted" and run["signal"] == "a signal to another process", str(run))
-
-    # Rank 0 names its own signal in one message, whether it or another process gets a second one.
-    for twice in (0, 1):
-        out = new_folder(options)
-        words = [word for word in endless(options, data, "--out", out) if word != "--quiet"]
-        job = start(options, 3, words)
-        wait_until(lambda: has_epochs(out, 5), f"{out} has 5 epochs")
-        job.signal(2, signal.SIGSTOP)  # So that no epoch ends between the signals.
-        job.signal(0, signal.SIGINT)
-        wait_until(lambda: "stopping at the end" in job.read("err.0"), "rank 0 stops")
-        job.signal(twice, signal.SIGINT)
-        job.signal(twice, signal.SIGTERM)
-        wait_until(lambda: job.end(twice)[0] is not None, f"rank {twice} has ended")
-        job.signal(2, signal.SIGCONT)
-        require_codes(job, [130, 130, 130], f"a second signal to rank {twice}")
-        words, run = job.read("err.0"), json.loads(read(out, "run.json"))
-        require(re.findall(r"stopped by (\w+)", words) == ["SIGINT"], words)
-        require(run["status"] == "interrupted" and run["signal"] == "SIGINT", str(run))
-
-    # In the first epoch, which is long. Each process ends with the code of its own signal.
-    for told, numbers, codes, more in (([0, 1, 2], [signal.SIGINT, signal.SIGINT], {130}, []),
-                                       ([1], [signal.SIGINT, signal.SIGTERM], {130, 143}, []),
-                                       ([0, 1, 2], [signal.SIGTERM], {143}, ["--overwrite"])):
-        out = new_folder(options)
-        job = start(options, 3, [options.heliograph, "train", "--data", data, "--epochs", "1000000",
-                                 "--hidden", "1500", "--threads-per-rank", "1", "--out", out, *more])
-        wait_until(lambda: os.path.exists(os.path.join(out, "run.json")), f"{out} has a run")
-        for number in numbers:
-            for rank in told:
-                job.signal(rank, number)
-            time.sleep(0.05)
-        require(set(codes_of(job)) <= codes, f"{numbers} to {told}: {job.words()}")
-        words, run = job.read("err.0"), json.loads(read(out, "run.json"))
-        # Rank 0 may hear of another process's signal before it takes its own.
-        names = {"a signal to another process", *(number.name for number in numbers if 0 in told)}
-        require(run["status"] == "interrupted" and run["signal"] in names, str(run))
-        require(re.findall("stopped by ([^;]*?)(?: at once)?;", words) == [run["signal"]], words)
-
-    # Without --out. An epoch takes seconds, so that SIGTERM would end the process by force in it.
-    process = subprocess.Popen(
-        [options.heliograph, "train", "--data", data, "--parts", "2", "--layers", "2", "--eval-every",
-         "99", "--link-latency-us", "400000"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True)
-    for line in process.stderr:
-        if "/200: loss" in line:
-            break
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    require(process.returncode == 130 and "epoch time" in out, f"{process.returncode}: {out}")
-    require("; without --out nothing is saved, and the result is only printed" in err, err)
-
-    for rank in (0, 1):
-        for number in (signal.SIGTERM, signal.SIGINT):
-            process = subprocess.Popen(
-                [options.heliograph, "train", "--data", data], stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, text=True, env=environment(**variables_of(2, rank)))
-            wait_until(lambda: handles(process, number), f"{number.name} is taken")
-            process.send_signal(number)
-            _, err = process.communicate(timeout=30)  # It waits for the others for longer.
-            require(process.returncode == 128 + number and "before all ranks had met" in err,
-                    f"{number.name} alone: {process.returncode}, {err}")
 
 
 class Strangers(threading.Thread):
