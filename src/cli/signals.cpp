@@ -18,6 +18,7 @@ namespace {
 /// twice means it.
 constexpr std::chrono::milliseconds kOneRequest(500);
 
+/// The first signal to stop that a watch has got.
 std::atomic<int> first_received = 0;
 
 constexpr int kStoppingSignals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -55,13 +56,15 @@ const char* signal_name(int signal) {
   return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
 }
 
+int own_signal() { return first_received != 0 ? first_received.load() : SignalWatch::waiting(); }
+
 std::string stopping_signal() {
-  const int signal = SignalWatch::received();
+  const int signal = own_signal();
   return signal != 0 ? signal_name(signal) : "a signal to another process";
 }
 
 int exit_code(ErrorCode code) {
-  const int signal = SignalWatch::received();
+  const int signal = own_signal();
   return code == ErrorCode::interrupted && signal != 0 ? 128 + signal : static_cast<int>(code);
 }
 
@@ -100,8 +103,6 @@ int SignalWatch::waiting() {
   return 0;
 }
 
-int SignalWatch::received() { return first_received; }
-
 SignalWatch::~SignalWatch() {
   done_ = true;
   pthread_kill(thread_.native_handle(), SIGUSR1);
@@ -125,9 +126,10 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
     } else {
       signal = sigwaitinfo(&set, &ignored);
     }
+    if (signal > 0 && signal != SIGUSR1 && first_received == 0) first_received = signal;
     if (done_) return 0;
     const bool repeats =
-        signal == first_received && signal != SIGINT && Clock::now() - received_at_ < kOneRequest;
+        signal == request_ && signal != SIGINT && Clock::now() - requested_at_ < kOneRequest;
     const bool stops = signal > 0 && signal != SIGUSR1 && !repeats;
     if (stops && (!actions_.is_request || actions_.is_request())) return signal;
     if (signal == SIGUSR1) actions_.save();
@@ -135,10 +137,11 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
 }
 
 void SignalWatch::wait() {
+  pthread_setname_np(pthread_self(), "signals");
   const int signal = next_signal(std::nullopt);
   if (done_) return;
-  received_at_ = std::chrono::steady_clock::now();
-  first_received = signal;
+  requested_at_ = std::chrono::steady_clock::now();
+  request_ = signal;
   actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.
   const int second = next_signal(actions_.grace_seconds(signal));

@@ -14,8 +14,12 @@ namespace heliograph::cli {
 /// "SIGINT", "SIGTERM" or "SIGHUP": the signals that stop a run.
 const char* signal_name(int signal);
 
-/// The name of the signal that has stopped the processes of a run: that of `SignalWatch::received`,
-/// or "a signal to another process".
+/// The signal to stop that this process has got first, even if its watch has not yet acted upon it,
+/// or 0. Another process that got it as well may have stopped the run sooner.
+int own_signal();
+
+/// The name of the signal that has stopped the processes of a run: that of `own_signal`, or "a
+/// signal to another process".
 std::string stopping_signal();
 
 /// The exit code of a process that ends because of an error. If another process was interrupted,
@@ -64,15 +68,13 @@ class SignalWatch {
   /// A blocked signal to stop that waits for a watch, or 0.
   static int waiting();
 
-  /// The first signal that a watch of this process has taken for a request to stop, or 0.
-  static int received();
-
  private:
   void wait();
   int next_signal(std::optional<double> seconds);
 
   SignalActions actions_;
-  std::chrono::steady_clock::time_point received_at_;
+  int request_ = 0;  ///< The first signal that is a request to stop. Of the watch's thread.
+  std::chrono::steady_clock::time_point requested_at_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

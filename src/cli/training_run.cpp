@@ -61,13 +61,17 @@ class TrainingRun {
         recording_(guard, [this] { end_by_guard(); }) {}
 
   int execute() {
-    const SignalWatch watch({[this](int signal) { stop(signal); },
-                             [this](int signal) { end_by_force(signal); }, [this] { save_ = true; },
-                             [this](int signal) { return grace(signal); },
-                             [this] { return is_request(); }});
-    const int code = train_and_write();
-    processes_.leave();
-    return code;
+    {
+      const SignalWatch watch(
+          {[this](int signal) { stop(signal); }, [this](int signal) { end_by_force(signal); },
+           [this] { save_ = true; }, [this](int signal) { return grace(signal); },
+           [this] { return is_request(); }});
+      train_and_write();
+      processes_.leave();
+    }
+    if (!interrupted_) return 0;
+    // Only now: a watch that lives may have taken a signal that `own_signal` does not see yet.
+    return 128 + (own_signal() != 0 ? own_signal() : SIGTERM);
   }
 
  private:
@@ -87,7 +91,7 @@ class TrainingRun {
 
   bool prints() const { return !request_.input.quiet && processes_.is_root(); }
 
-  int train_and_write() {
+  void train_and_write() {
     const TrainData data(request_, progress_);
     progress_.log(LogLevel::info, data.description());
     progress_.log(LogLevel::info, describe_run(request_));
@@ -97,14 +101,13 @@ class TrainingRun {
       const TrainResult result = train_reporting(data);
       interrupted_ = result.stop_reason == "interrupted";
       // A signal that comes while results are written stops nothing.
-      write_results(result, interrupted_ ? stopping_signal() : "");
+      const std::string by = interrupted_ ? stopping_signal() : "";
+      write_results(result, by);
+      if (interrupted_) report_end(end_message(by));
     } catch (const std::exception& error) {
       record_failure(error);
       throw;
     }
-    if (!interrupted_) return 0;
-    report_end(end_message(stopping_signal()));
-    return 128 + (SignalWatch::received() != 0 ? SignalWatch::received() : SIGTERM);
   }
 
   /// What stopped the run and how to go on.

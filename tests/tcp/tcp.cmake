@@ -12,5 +12,3 @@ endforeach()
 # These wait for deadlines (see tests/mpi/mpi.cmake).
 set_tests_properties(tcp.command tcp.run_key tcp.stuck_results PROPERTIES RESOURCE_LOCK "" COST -1)
 set_tests_properties(tcp.lost_rank PROPERTIES COST -1)
-# On a busy machine a rank may end by another rank's signal before it takes its own.
-set_tests_properties(tcp.signals PROPERTIES RUN_SERIAL ON)
