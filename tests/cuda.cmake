@@ -31,8 +31,6 @@ function(add_emulated_kernels target)
   target_link_libraries(${target} PRIVATE heliograph_library heliograph_flags)
 endfunction()
 
-# It undefines _FORTIFY_SOURCE before any header, so no other source may precede it.
-set_source_files_properties(${emulation}/fibers.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # Objects take precedence over the real sources, which are in a library.
 add_emulated_kernels(heliograph_kernels_emulated ${kernels})
 add_emulated_kernels(heliograph_probe_kernels ${probe_kernels})

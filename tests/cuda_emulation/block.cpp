@@ -61,9 +61,7 @@ class Block {
     for (unsigned t = 0; t < count_; ++t) threads_[t].state = State::fresh;
     while (live_ > 0 && failure_.empty()) {
       bool moved = false;
-      for (unsigned i = 0; i < count_ && failure_.empty(); ++i) {
-        moved |= advance(backwards ? count_ - 1 - i : i, body);
-      }
+      for (turn_ = 0; turn_ < count_ && failure_.empty(); ++turn_) moved |= advance(body);
       if (!moved && failure_.empty()) failure_ = describe_wait();
     }
     // Functions that never ended stay on their fibers for good.
@@ -106,12 +104,19 @@ class Block {
   }
 
  private:
-  /// Lets thread t run until it waits or ends; false if it cannot.
-  bool advance(unsigned t, const std::function<void()>& body) {
-    DeviceThread& thread = threads_[t];
-    if (thread.state == State::ended || thread.state == State::waiting) return false;
+  unsigned thread_of(unsigned turn) const { return backwards_ ? count_ - 1 - turn : turn; }
+
+  void choose(unsigned t) {
     current_ = t;
     threadIdx = dim3(t);
+  }
+
+  /// Lets the thread whose turn it is run until it waits or ends, and those that it hands over to;
+  /// false if it cannot.
+  bool advance(const std::function<void()>& body) {
+    DeviceThread& thread = threads_[thread_of(turn_)];
+    if (thread.state == State::ended || thread.state == State::waiting) return false;
+    choose(thread_of(turn_));
     ended_ = true;
     if (thread.state == State::fresh) {
       if (free_.empty()) free_.push_back(std::make_unique<Fiber>());
@@ -123,8 +128,9 @@ class Block {
       thread.fiber->resume();
     }
     if (ended_) {
-      thread.state = State::ended;
-      free_.push_back(std::move(thread.fiber));
+      DeviceThread& last = threads_[current_];
+      last.state = State::ended;
+      free_.push_back(std::move(last.fiber));
       --live_;
       release_barrier();
     }
@@ -133,6 +139,15 @@ class Block {
 
   /// Leaves the fiber; comes back when the thread is resumed.
   void wait() {
+    if (failure_.empty() && turn_ + 1 < count_) {
+      const unsigned next = thread_of(turn_ + 1);
+      if (threads_[next].state == State::ready) {
+        // Both usually wait at the same call, so the processor predicts the return address.
+        ++turn_;
+        choose(next);
+        return Fiber::wait_and_resume(*threads_[next].fiber);
+      }
+    }
     ended_ = false;
     Fiber::wait();
   }
@@ -221,6 +236,7 @@ class Block {
   bool backwards_ = false;
   unsigned live_ = 0;
   unsigned at_barrier_ = 0;
+  unsigned turn_ = 0;  ///< How many threads came before the one that runs, in order.
   unsigned current_ = 0;
   bool ended_ = false;
   std::string failure_;

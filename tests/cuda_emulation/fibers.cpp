@@ -1,11 +1,78 @@
-// Checked jumps refuse to change stacks.
-#undef _FORTIFY_SOURCE
-
 #include "fibers.hpp"
 
 #include <sys/mman.h>
 
 #include <new>
+
+/// Saves the registers that a call preserves on the stack, stores its end to `*from`, and returns
+/// to where the stack `to` was left. swapcontext would also ask the kernel for the signal mask.
+extern "C" void heliograph_switch_stack(void** from, void* to);
+
+// kSavedWords: what a call of it leaves on the stack; kReturnAt: the word with the return address.
+#if defined(__x86_64__)
+asm(R"(
+.pushsection .text
+.globl heliograph_switch_stack
+.hidden heliograph_switch_stack
+.type heliograph_switch_stack, @function
+heliograph_switch_stack:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+.popsection
+)");
+constexpr int kSavedWords = 8, kReturnAt = 6;
+#elif defined(__aarch64__)
+asm(R"(
+.pushsection .text
+.globl heliograph_switch_stack
+.hidden heliograph_switch_stack
+.type heliograph_switch_stack, %function
+heliograph_switch_stack:
+  sub sp, sp, #160
+  stp x19, x20, [sp]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x2, sp
+  str x2, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+.popsection
+)");
+constexpr int kSavedWords = 20, kReturnAt = 11;
+#else
+#error "CUDA is emulated on x86-64 and 64-bit Arm only"
+#endif
 
 namespace heliograph::cuda_emulation {
 namespace {
@@ -14,22 +81,20 @@ constexpr std::size_t kGuard = 1 << 14;
 constexpr std::size_t kStack = 1 << 17;
 
 thread_local Fiber* running = nullptr;
-thread_local jmp_buf outside;
+thread_local void* outside;
 
 }  // namespace
 
 Fiber::Fiber()
-    : stack_(static_cast<std::byte*>(mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-  if (stack_ == MAP_FAILED || mprotect(stack_, kGuard, PROT_NONE) != 0) throw std::bad_alloc();
-  getcontext(&first_);
-  first_.uc_stack.ss_sp = stack_ + kGuard;
-  first_.uc_stack.ss_size = kStack;
-  first_.uc_link = nullptr;
-  makecontext(&first_, &Fiber::enter, 0);
+    : memory_(static_cast<std::byte*>(mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+  if (memory_ == MAP_FAILED || mprotect(memory_, kGuard, PROT_NONE) != 0) throw std::bad_alloc();
+  void** end = reinterpret_cast<void**>(memory_ + kGuard + kStack) - kSavedWords;
+  end[kReturnAt] = reinterpret_cast<void*>(&Fiber::enter);
+  end_ = end;
 }
 
-Fiber::~Fiber() { munmap(stack_, kGuard + kStack); }
+Fiber::~Fiber() { munmap(memory_, kGuard + kStack); }
 
 void Fiber::enter() {
   while (true) {
@@ -40,22 +105,20 @@ void Fiber::enter() {
 
 void Fiber::start(const std::function<void()>& body) {
   body_ = &body;
-  run();
+  resume();
 }
 
-void Fiber::resume() { run(); }
-
-// Jumps, because changing contexts asks the kernel for the signal mask each time.
-void Fiber::run() {
+void Fiber::resume() {
   running = this;
-  if (_setjmp(outside) != 0) return;
-  if (entered_) _longjmp(inside_, 1);
-  entered_ = true;
-  setcontext(&first_);
+  heliograph_switch_stack(&outside, end_);
 }
 
-void Fiber::wait() {
-  if (_setjmp(running->inside_) == 0) _longjmp(outside, 1);
+void Fiber::wait() { heliograph_switch_stack(&running->end_, outside); }
+
+void Fiber::wait_and_resume(Fiber& next) {
+  Fiber& self = *running;
+  running = &next;
+  heliograph_switch_stack(&self.end_, next.end_);
 }
 
 }  // namespace heliograph::cuda_emulation

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <setjmp.h>
-#include <ucontext.h>
-
 #include <cstddef>
 #include <functional>
 
@@ -23,15 +20,15 @@ class Fiber {
   void resume();
   /// Called on a fiber: returns to the caller of start() or resume().
   static void wait();
+  /// Called on a fiber: waits, and continues `next` after its own wait. When that waits in turn, it
+  /// returns to the caller of start() or resume().
+  static void wait_and_resume(Fiber& next);
 
  private:
-  static void enter();
-  void run();
+  [[noreturn]] static void enter();
 
-  std::byte* stack_;
-  ucontext_t first_;
-  jmp_buf inside_;
-  bool entered_ = false;
+  std::byte* memory_;
+  void* end_;  ///< Of the stack, while the fiber does not run.
   const std::function<void()>* body_ = nullptr;
 };
 
