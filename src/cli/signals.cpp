@@ -128,10 +128,17 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
     }
     if (signal > 0 && signal != SIGUSR1 && first_received == 0) first_received = signal;
     if (done_) return 0;
+    const auto now = Clock::now();
     const bool repeats =
-        signal == request_ && signal != SIGINT && Clock::now() - requested_at_ < kOneRequest;
+        signal == request_ && signal != SIGINT && now - requested_at_ < kOneRequest;
     const bool stops = signal > 0 && signal != SIGUSR1 && !repeats;
-    if (stops && (!actions_.is_request || actions_.is_request())) return signal;
+    if (stops && (!actions_.is_request || actions_.is_request())) {
+      if (request_ == 0) {
+        request_ = signal;
+        requested_at_ = now;
+      }
+      return signal;
+    }
     if (signal == SIGUSR1) actions_.save();
   }
 }
@@ -140,8 +147,6 @@ void SignalWatch::wait() {
   pthread_setname_np(pthread_self(), "signals");
   const int signal = next_signal(std::nullopt);
   if (done_) return;
-  requested_at_ = std::chrono::steady_clock::now();
-  request_ = signal;
   actions_.stop(signal);
   // Returns at a second signal, the end of the grace period or the end of the watch.
   const int second = next_signal(actions_.grace_seconds(signal));

@@ -36,10 +36,10 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   needs[MemoryUse::activations] = 5 * kGiB;
   needs[MemoryUse::weights] = kGiB / 4;
   const std::string sentence =
-      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB); });
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB - 1); });
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
-            "this machine has 11.0 GiB available: lower bits or staleness, or take "
+            "this machine has 11.0 GiB available: lower bits, staleness, hidden or layers, or take "
             "partitioner metis");
   needs[MemoryUse::activations] = 7 * kGiB;
   EXPECT_THAT(
@@ -334,6 +334,20 @@ TEST(MemoryCheck, AdvisesOnlyWhatWouldHelp) {
   EXPECT_EQ(advice(MemoryUse::features, o, false),
             "lower row-blocks, hidden or parts, or take partitioner metis, or use a machine with "
             "more memory");
+}
+
+TEST(MemoryCheck, AdvisesWhatMayAloneBeEnoughToo) {
+  MemoryNeeds needs;
+  needs[MemoryUse::activations] = 3 * kGiB;
+  needs[MemoryUse::halo] = 2 * kGiB;
+  needs.remedies = remedies_of(options_of(ModelKind::gcn, 32, 0), true, false, false);
+  const auto advice = [&](std::int64_t limit) {
+    const auto check = [&] { require_memory(needs, limit, std::nullopt); };
+    const std::string text = test::expect_error(ErrorCode::resource, "", check);
+    return text.substr(text.rfind(": ") + 2);
+  };
+  EXPECT_EQ(advice(3 * kGiB), "lower bits, hidden or layers");
+  EXPECT_EQ(advice(3 * kGiB - 1), "lower hidden or layers");
 }
 
 TEST(MemoryCheck, AdvisesOneBlockWhereTheRunHasChosenSeveral) {

@@ -19,13 +19,15 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-std::string advice(MemoryUse largest, const Remedies& can) {
-  const bool of_halo = largest == MemoryUse::halo, of_weights = largest == MemoryUse::weights;
-  const bool of_model = of_weights || largest == MemoryUse::activations ||
-                        largest == MemoryUse::gradients || largest == MemoryUse::workspace;
-  const bool of_scoring = largest == MemoryUse::evaluation;
+/// What lowers the largest use, and those that may alone give the `excess` bytes.
+std::string advice(const MemoryNeeds& needs, std::int64_t excess, MemoryUse largest) {
+  const Remedies& can = needs.remedies;
+  const auto may_give = [&](MemoryUse use) { return use == largest || needs[use] >= excess; };
+  const bool of_halo = may_give(MemoryUse::halo), of_weights = may_give(MemoryUse::weights);
+  const bool of_model = of_weights || may_give(MemoryUse::activations) ||
+                        may_give(MemoryUse::gradients) || may_give(MemoryUse::workspace);
   // No option lowers the data set's own part, but any may lower the rest enough.
-  const bool of_data = !of_halo && !of_model && !of_scoring;
+  const bool of_data = largest == MemoryUse::graph || largest == MemoryUse::features;
   std::vector<std::string> lower;
   for (const auto& [of, can_be, name] :
        {std::tuple(of_halo, can.bits, "--bits"),
@@ -75,7 +77,7 @@ void require_within(std::optional<std::int64_t> bytes, const MemoryNeeds& needs,
   }
   throw_error(ErrorCode::resource, "{} needs at least {} ({}) and {}: {}", what, gib(total), parts,
               fmt::format(fmt::runtime(spell_options(there)), gib(*bytes)),
-              spell_options(advice(uses.front().second, needs.remedies)));
+              spell_options(advice(needs, total - *bytes, uses.front().second)));
 }
 
 }  // namespace
