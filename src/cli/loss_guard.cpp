@@ -82,6 +82,7 @@ void LossGuard::watch() {
     processes_.fail(ErrorCode::resource,
                     fmt::format("{} takes longer than --timeout, {} s", activity_, seconds_));
   }
+  settle_own_signal();
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kGrace, [this] { return dismissed_; })) return;
   acting_ = true;

@@ -40,6 +40,7 @@ int run_as_process(const TransportOptions& transport, const DataOptions& message
     end_mpi();
     return code;
   } catch (...) {
+    settle_own_signal();
     processes.fail();
     if (processes.lost()) {
       std::fflush(stdout);

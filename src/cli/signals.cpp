@@ -18,10 +18,17 @@ namespace {
 /// twice means it.
 constexpr std::chrono::milliseconds kOneRequest(500);
 
-/// The first signal to stop that a watch has got.
-std::atomic<int> first_received = 0;
+std::atomic<int> own = 0;  ///< See own_signal().
+std::atomic<bool> settled = false;
 
-constexpr int kStoppingSignals[] = {SIGINT, SIGTERM, SIGHUP};
+/// Takes `signal` for the first that this process has got, if it is.
+void note(int signal) {
+  int none = 0;
+  if (!settled) own.compare_exchange_strong(none, signal);
+}
+
+// In the order in which the kernel delivers those that are pending.
+constexpr int kStoppingSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
 /// Of kStoppingSignals, those that are not ignored. Shells have background commands ignore SIGINT,
 /// and nohup SIGHUP; sigwait() would take them anyway.
@@ -56,7 +63,15 @@ const char* signal_name(int signal) {
   return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : "SIGHUP";
 }
 
-int own_signal() { return first_received != 0 ? first_received.load() : SignalWatch::waiting(); }
+int own_signal() {
+  note(SignalWatch::waiting());
+  return own;
+}
+
+void settle_own_signal() {
+  note(SignalWatch::waiting());
+  settled = true;
+}
 
 std::string stopping_signal() {
   const int signal = own_signal();
@@ -126,7 +141,7 @@ int SignalWatch::next_signal(std::optional<double> seconds) {
     } else {
       signal = sigwaitinfo(&set, &ignored);
     }
-    if (signal > 0 && signal != SIGUSR1 && first_received == 0) first_received = signal;
+    if (signal > 0 && signal != SIGUSR1) note(signal);
     if (done_) return 0;
     const auto now = Clock::now();
     const bool repeats =

@@ -14,9 +14,13 @@ namespace heliograph::cli {
 /// "SIGINT", "SIGTERM" or "SIGHUP": the signals that stop a run.
 const char* signal_name(int signal);
 
-/// The signal to stop that this process has got first, even if its watch has not yet acted upon it,
-/// or 0. Another process that got it as well may have stopped the run sooner.
+/// A signal to stop that this process has got, even if its watch has not yet acted upon it, or 0.
+/// Another process that got it as well may have stopped the run sooner. Once it is not 0, it stays.
 int own_signal();
+
+/// Later signals leave own_signal() as it is. Call it once the run has failed: a launcher then
+/// sends signals to end the other processes.
+void settle_own_signal();
 
 /// The name of the signal that has stopped the processes of a run: that of `own_signal`, or "a
 /// signal to another process".

@@ -4,11 +4,11 @@
 
 #include <new>
 
-/// Saves the registers that a call preserves on the stack, stores its end to `*from`, and returns
-/// to where the stack `to` was left. swapcontext would also ask the kernel for the signal mask.
+/// Pushes the registers that a function must preserve, stores the end of the stack to `*from`, and
+/// returns to where the stack `to` was left. swapcontext would also ask the kernel for the signal
+/// mask.
 extern "C" void heliograph_switch_stack(void** from, void* to);
 
-// kSavedWords: what a call of it leaves on the stack; kReturnAt: the word with the return address.
 #if defined(__x86_64__)
 asm(R"(
 .pushsection .text
@@ -33,7 +33,6 @@ heliograph_switch_stack:
   ret
 .popsection
 )");
-constexpr int kSavedWords = 8, kReturnAt = 6;
 #elif defined(__aarch64__)
 asm(R"(
 .pushsection .text
@@ -69,7 +68,6 @@ heliograph_switch_stack:
   ret
 .popsection
 )");
-constexpr int kSavedWords = 20, kReturnAt = 11;
 #else
 #error "CUDA is emulated on x86-64 and 64-bit Arm only"
 #endif
@@ -80,6 +78,13 @@ namespace {
 constexpr std::size_t kGuard = 1 << 14;
 constexpr std::size_t kStack = 1 << 17;
 
+// The words of a stack on which nothing has run yet, and which of them holds the return address.
+#ifdef __x86_64__
+constexpr int kFirstWords = 8, kReturnAt = 6;  // The last is the return address of `enter`.
+#else
+constexpr int kFirstWords = 20, kReturnAt = 11;
+#endif
+
 thread_local Fiber* running = nullptr;
 thread_local void* outside;
 
@@ -89,7 +94,7 @@ Fiber::Fiber()
     : memory_(static_cast<std::byte*>(mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE,
                                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
   if (memory_ == MAP_FAILED || mprotect(memory_, kGuard, PROT_NONE) != 0) throw std::bad_alloc();
-  void** end = reinterpret_cast<void**>(memory_ + kGuard + kStack) - kSavedWords;
+  void** end = reinterpret_cast<void**>(memory_ + kGuard + kStack) - kFirstWords;
   end[kReturnAt] = reinterpret_cast<void*>(&Fiber::enter);
   end_ = end;
 }

@@ -20,8 +20,8 @@ class Fiber {
   void resume();
   /// Called on a fiber: returns to the caller of start() or resume().
   static void wait();
-  /// Called on a fiber: waits, and continues `next` after its own wait. When that waits in turn, it
-  /// returns to the caller of start() or resume().
+  /// Called on a fiber: waits, and continues `next`, which must be waiting. The caller of start()
+  /// or resume() goes on when a fiber calls wait() or ends.
   static void wait_and_resume(Fiber& next);
 
  private:

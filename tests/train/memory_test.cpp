@@ -36,7 +36,7 @@ TEST(RequireMemory, NamesWhatIsNeededWhatThereIsAndWhatToChange) {
   needs[MemoryUse::activations] = 5 * kGiB;
   needs[MemoryUse::weights] = kGiB / 4;
   const std::string sentence =
-      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB - 1); });
+      test::expect_error(ErrorCode::resource, "", [&] { require_memory(needs, 0, 11 * kGiB); });
   EXPECT_EQ(sentence,
             "training needs at least 11.2 GiB (6.0 GiB for halo, 5.0 GiB for activations) and "
             "this machine has 11.0 GiB available: lower bits, staleness, hidden or layers, or take "
@@ -346,8 +346,8 @@ TEST(MemoryCheck, AdvisesWhatMayAloneBeEnoughToo) {
     const std::string text = test::expect_error(ErrorCode::resource, "", check);
     return text.substr(text.rfind(": ") + 2);
   };
-  EXPECT_EQ(advice(3 * kGiB), "lower bits, hidden or layers");
-  EXPECT_EQ(advice(3 * kGiB - 1), "lower hidden or layers");
+  EXPECT_EQ(advice(3 * kGiB + 1), "lower bits, hidden or layers");
+  EXPECT_EQ(advice(3 * kGiB), "lower hidden or layers");
 }
 
 TEST(MemoryCheck, AdvisesOneBlockWhereTheRunHasChosenSeveral) {

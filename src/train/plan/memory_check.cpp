@@ -19,10 +19,10 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-/// What lowers the largest use, and those that may alone give the `excess` bytes.
+/// What lowers the largest use, and those that may alone give `excess` bytes.
 std::string advice(const MemoryNeeds& needs, std::int64_t excess, MemoryUse largest) {
   const Remedies& can = needs.remedies;
-  const auto may_give = [&](MemoryUse use) { return use == largest || needs[use] >= excess; };
+  const auto may_give = [&](MemoryUse use) { return use == largest || needs[use] > excess; };
   const bool of_halo = may_give(MemoryUse::halo), of_weights = may_give(MemoryUse::weights);
   const bool of_model = of_weights || may_give(MemoryUse::activations) ||
                         may_give(MemoryUse::gradients) || may_give(MemoryUse::workspace);
