@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/throw_error.hpp"
 #include "graph/rows.hpp"
 
 namespace heliograph {
@@ -79,14 +78,6 @@ void warn_of_doubts(const Dataset& dataset, bool learns, const LogCallback& log)
   if (dataset.graph.entries() == 0) {
     log(LogLevel::warning,
         fmt::format("'{}': the graph has no edges, so nodes learn only from their own features",
-                    dataset.name));
-  }
-  const Array<float>& weights = dataset.graph.edge_weights;
-  if (!weights.empty() && std::ranges::count(weights, 0.0F) == std::ssize(weights)) {
-    log(LogLevel::warning,
-        fmt::format(fmt::runtime(spell_options(
-                        "'{}': every edge has the weight 0, so nodes learn only from their own "
-                        "features: --ignore-weights gives every edge the weight 1")),
                     dataset.name));
   }
   if (!learns) return;

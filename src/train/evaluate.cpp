@@ -48,7 +48,7 @@ void score_rank(const RunPlan& plan, const Model& model, Communicator& comm,
   Trainer trainer(plan, plan.load(comm.rank(), GraphScope::training, MemoryUse::features, &account),
                   comm, &account);
   set_weights(model, kOrigin, trainer);
-  const auto [scores, mine] = trainer.evaluate(model.epoch, plan.options().keep_embeddings);
+  const auto [scores, mine] = trainer.evaluate(-1, plan.options().keep_embeddings);
   const RankGraph& graph = trainer.evaluated();
   Outputs outputs = gather_outputs(mine, graph.labels(), plan.metric(), plan.options().keep_logits,
                                    graph.shard().global_ids, plan.facts().nodes, comm);
@@ -76,7 +76,7 @@ EvaluationResult score(const Model& model, const TrainOptions& options, const Lo
     result.metric = plan->metric();
     result.ranks = plan->facts().ranks;
     result.split = plan->describe_split();
-    launch_ranks(result.ranks, {options.transport}, log,
+    launch_ranks(result.ranks, {options.transport, false, RunPhase::scoring}, log,
                  [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });
   if (std::isnan(result.train_metric) && std::isnan(result.val_metric) &&

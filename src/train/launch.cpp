@@ -66,7 +66,7 @@ void launch_ranks(int ranks, const LaunchOptions& options, const LogCallback& lo
     throw Error(ErrorCode::usage, "this process has not joined the others of its run");
   }
   require_parts(ranks, group->ranks());
-  group->watch().set_phase(RunPhase::training);
+  group->watch().set_phase(options.phase);
   group->run([&](Communicator& host) {
     if (!nccl) return body(host);
     const auto comm = make_nccl_communicator(host, device_of_rank(transport, host), nccl_options);

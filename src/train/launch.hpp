@@ -4,6 +4,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/threads/transport.hpp"
+#include "comm/watch/frame.hpp"
 #include "heliograph/options.hpp"
 
 namespace heliograph {
@@ -26,7 +27,8 @@ int threads_per_rank(const TransportOptions& transport, int ranks);
 /// How ranks exchange messages.
 struct LaunchOptions {
   const TransportOptions& transport;
-  bool moves_weights = false;  ///< NcclTransportOptions::moves_weights, if they use NCCL.
+  bool moves_weights = false;           ///< NcclTransportOptions::moves_weights, if they use NCCL.
+  RunPhase phase = RunPhase::training;  ///< What they do, for the message of a loss.
 };
 
 /// Runs body(comm) for each of `ranks` ranks on threads of this process or, if ranks are processes,

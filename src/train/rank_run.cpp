@@ -303,8 +303,7 @@ Outputs RankRun::outputs_at_best_epoch() {
     return {};
   }
   set_weights(state_.best_model, kBestFile, trainer_);
-  const LocalOutputs mine =
-      trainer_.evaluate(state_.best.epoch(), options_.keep_embeddings).outputs;
+  const LocalOutputs mine = trainer_.evaluate(state_.epochs - 1, options_.keep_embeddings).outputs;
   const RankGraph& graph = trainer_.evaluated();
   return gather_outputs(mine, graph.labels(), plan_.metric(), options_.keep_logits,
                         graph.shard().global_ids, plan_.facts().nodes, comm_);

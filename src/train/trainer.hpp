@@ -54,7 +54,8 @@ class Trainer {
   /// Throws what `run_epoch` throws.
   Verification verify(int epoch);
 
-  /// Scores the present weights on the whole graph; `embeds`: and returns embeddings.
+  /// Scores the present weights on the whole graph; `embeds`: and returns embeddings. `epoch`: in
+  /// which the run is, for messages; -1: in none.
   /// Throws Error: numeric (an output is NaN or Inf), peer_lost.
   Evaluation evaluate(int epoch, bool embeds = false);
 

@@ -79,6 +79,15 @@ TEST(RankWatch, AProcessThatEndsIsNoticedAtOnce) {
   });
 }
 
+TEST(RankWatch, NamesNoEpochWhereThereIsNone) {
+  Watches watches(2);
+  watches[1].set_phase(RunPhase::scoring);  // Tells at once.
+  watches.end(1);
+  ASSERT_TRUE(watches[0].wait_for_failure(5));
+  EXPECT_NE(watches[0].failure_text().find(" while scoring: "), std::string::npos)
+      << watches[0].failure_text();
+}
+
 TEST(RankWatch, TellsWhereTheLostRankAndTheSurvivorWere) {
   Watches watches(2);
   auto gone = std::make_unique<ProcessCommunicator>(1, 2, 1.0, 1024, watches[1]);

@@ -74,23 +74,6 @@ TEST(Doubts, AClassForEachNode) {
                "each of the 50 labelled nodes has a class of its own");
 }
 
-TEST(Doubts, OnlyWeightsOfZero) {
-  Dataset dataset;
-  dataset.name = "void";
-  dataset.labels.classes = 2;
-  dataset.labels.class_of = std::vector<std::int32_t>{0, 1};
-  dataset.graph = {2, false, std::vector<std::int64_t>{0, 1, 2}, std::vector<NodeId>{1, 0},
-                   std::vector<float>{0, 0}};
-  std::string lines;
-  const auto log = [&](LogLevel, std::string_view text) { lines += text; };
-  warn_of_doubts(dataset, true, log);
-  expect_doubt(lines, "'void': every edge has the weight 0");
-  dataset.graph.edge_weights = std::vector<float>{0, 1};
-  lines.clear();
-  warn_of_doubts(dataset, true, log);
-  EXPECT_EQ(lines, "");
-}
-
 TEST(Doubts, NoEdges) {
   Dataset dataset;
   dataset.name = "lone";

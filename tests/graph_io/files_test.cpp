@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "support/expect_error.hpp"
 #include "support/files.hpp"
 
 namespace heliograph {
@@ -35,6 +36,17 @@ TEST(FilesDeathTest, AbandoningKeepsWhatIsPublishedAndNamesIt) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const test::TemporaryDirectory folder;
   EXPECT_EXIT(abandon_some(folder.path()), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Files, AreThereOrNotUnlessTheSystemDoesNotTell) {
+  const test::TemporaryDirectory folder;
+  test::write_text(folder.path() / "file", "");
+  EXPECT_TRUE(is_there(folder.path() / "file"));
+  EXPECT_FALSE(is_there(folder.path() / "none"));
+  EXPECT_FALSE(is_there(folder.path() / "file" / "within"));
+  fs::create_symlink("loop", folder.path() / "loop");  // Root may search every folder, but no loop.
+  test::expect_error(ErrorCode::bad_input, {"cannot read", "loop/within"},
+                     [&] { is_there(folder.path() / "loop" / "within"); });
 }
 
 }  // namespace

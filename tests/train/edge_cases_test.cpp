@@ -438,5 +438,22 @@ TEST(EdgeWeights, ThatAreEqualLeaveMeans) {
   EXPECT_EQ(train(data, options).epochs[2].loss, plain.epochs[2].loss);
 }
 
+TEST(EdgeWeights, OfZeroAreWarnedOfWhereAModelUsesThem) {
+  Dataset data = test::make_small_dataset(80, 12, 4, 3);
+  data.graph.edge_weights =
+      std::vector<float>(static_cast<std::size_t>(data.graph.entries()), 0.0F);
+  TrainOptions options = test::small_options(2, 1);
+  TrainCallbacks callbacks;
+  std::string lines;
+  callbacks.log = [&](LogLevel, std::string_view text) { lines.append(text).append("\n"); };
+  train(data, options, callbacks);
+  EXPECT_NE(lines.find("every edge has the weight 0"), std::string::npos) << lines;
+  lines.clear();
+  options.model.kind = ModelKind::gat;
+  train(data, options, callbacks);
+  EXPECT_EQ(lines.find("the weight 0"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("model gat does not use the weights"), std::string::npos) << lines;
+}
+
 }  // namespace
 }  // namespace heliograph

@@ -23,7 +23,8 @@ constexpr int kMostCode = 255;                     // Codes are exit codes of fa
 }  // namespace
 
 std::string_view phase_name(RunPhase phase) noexcept {
-  static constexpr std::string_view kNames[kRunPhases] = {"loading", "training", "saving"};
+  static constexpr std::string_view kNames[kRunPhases] = {"loading", "training", "saving",
+                                                          "scoring"};
   return kNames[static_cast<int>(phase)];
 }
 

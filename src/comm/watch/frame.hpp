@@ -11,8 +11,8 @@
 namespace heliograph {
 
 /// What a rank is doing. The silence after which it counts as lost depends on this.
-enum class RunPhase : std::uint8_t { loading, training, saving };
-inline constexpr int kRunPhases = 3;
+enum class RunPhase : std::uint8_t { loading, training, saving, scoring };
+inline constexpr int kRunPhases = 4;
 
 /// "loading", "training" or "saving".
 std::string_view phase_name(RunPhase phase) noexcept;

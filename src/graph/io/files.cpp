@@ -62,6 +62,15 @@ void remove_temporary(const std::filesystem::path& path) {
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none) {
+    throw_file_error(ErrorCode::bad_input, "cannot read", path, error.value());
+  }
+  return std::filesystem::exists(status);
+}
+
 RegularFile open_regular(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a pipe waits for a writer that may never come.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

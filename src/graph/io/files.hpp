@@ -33,6 +33,10 @@ class RunningHash {
 /// Deflate shrinks data at most this many times, so that a larger claim is damage.
 inline constexpr std::int64_t kMostInflation = 1032;
 
+/// Whether there is something at `path`. Throws Error(bad_input) that names it if the system does
+/// not tell, as of a folder that may not be searched.
+bool is_there(const std::filesystem::path& path);
+
 struct RegularFile {
   Descriptor descriptor;
   std::size_t bytes = 0;

@@ -87,7 +87,7 @@ Partition read_partition(const std::filesystem::path& path, std::int64_t nodes, 
   const auto [form, file] = partition_file(path);
   if (form == PartitionForm::dgl) require_parts(path, parts);
   const bool array = form == PartitionForm::array;
-  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+  if (!is_there(file)) {
     throw_error(ErrorCode::bad_input, "partition file {} does not exist{}", file.string(),
                 spell_options("; --partitioner metis needs no file"));
   }

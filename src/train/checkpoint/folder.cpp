@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "heliograph/checkpoint.hpp"
 
@@ -56,7 +57,11 @@ std::string partial_name(int epochs) {
 std::vector<std::pair<int, fs::path>> list_checkpoints(const fs::path& folder) {
   std::vector<std::pair<int, fs::path>> found;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
+  fs::directory_iterator entries(folder, error);
+  if (error && is_there(folder) && fs::is_directory(folder)) {
+    throw_error(ErrorCode::bad_input, "cannot read {}: {}", folder.string(), error.message());
+  }
+  for (const auto& entry : entries) {
     if (const auto epochs = epochs_of(entry.path().filename().string())) {
       found.emplace_back(*epochs, entry.path());
     }

@@ -19,6 +19,7 @@ std::string partial_name(int epochs);
 std::string replaced_name(int epochs);
 
 /// The checkpoints in a folder, whole or damaged, as epochs that had run and path; oldest first.
+/// None if there is no such folder. Throws Error(bad_input) if it cannot be read.
 std::vector<std::pair<int, std::filesystem::path>> list_checkpoints(
     const std::filesystem::path& folder);
 

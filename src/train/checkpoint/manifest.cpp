@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/json_depth.hpp"
+#include "graph/io/files.hpp"
 #include "graph/io/manifest_file.hpp"
 #include "graph/refuse.hpp"
 #include "heliograph/version.hpp"
@@ -139,11 +140,10 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
 
 CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
   const fs::path path = directory / kCheckpointManifest;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) {
+  if (!is_there(path)) {
     refuse(directory, "is no checkpoint: it holds no {}", kCheckpointManifest);
   }
-  if (fs::exists(directory / kManifestHashFile, ignored)) {
+  if (is_there(directory / kManifestHashFile)) {
     refuse(directory, "is no checkpoint, but a data set or shards: give it to --data");
   }
   const auto file = MappedFile::open(path);

@@ -258,7 +258,7 @@ Model Model::load(const fs::path& path) {
   std::error_code ignored;
   RunDirectory::of(path);
   if (!fs::is_directory(path, ignored)) return read_model(path, nullptr);
-  if (fs::exists(path / kCheckpointManifest, ignored)) {
+  if (is_there(path / kCheckpointManifest)) {
     try {
       const CheckpointManifest manifest = read_checkpoint_manifest(path);
       return read_model(path / kWeightsFile, &manifest.file(kWeightsFile, path));
@@ -267,7 +267,7 @@ Model Model::load(const fs::path& path) {
       throw;
     }
   }
-  if (fs::exists(path / kBestFile, ignored)) return read_model(path / kBestFile, nullptr);
+  if (is_there(path / kBestFile)) return read_model(path / kBestFile, nullptr);
   const fs::path newest = newest_checkpoint(RunDirectory::checkpoints(path));
   if (!newest.empty()) {
     throw_error(ErrorCode::bad_input,

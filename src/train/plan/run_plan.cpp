@@ -127,9 +127,14 @@ void log_edge_weights(const RunPlan& plan, const LogCallback& log) {
   if (!log || !weights) return;
   const ModelOptions& model = plan.options().model;
   log(LogLevel::info, fmt::format("edge weights from {} to {}", weights->least, weights->most));
-  if (!attends(model)) return;
-  log(LogLevel::warning,
-      fmt::format("model {} does not use the weights of edges", choice_name(model.kind)));
+  if (attends(model)) {
+    log(LogLevel::warning,
+        fmt::format("model {} does not use the weights of edges", choice_name(model.kind)));
+  } else if (weights->least == 0 && weights->most == 0) {
+    log(LogLevel::warning,
+        spell_options("every edge has the weight 0, so nodes learn only from their own features: "
+                      "--ignore-weights gives every edge the weight 1"));
+  }
 }
 
 std::string RunPlan::describe_split() const {

@@ -197,8 +197,7 @@ bool is_run_manifest(const nlohmann::json& object) {
 }
 
 bool RunDirectory::holds_run(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path / kRunJson, ignored)) return false;
+  if (!is_there(path / kRunJson) || !fs::is_regular_file(path / kRunJson)) return false;
   const auto object = read_manifest(path / kRunJson);
   return object.is_discarded() ? has_epochs(path) : is_run_manifest(object);
 }
@@ -238,10 +237,9 @@ void RunDirectory::complete_replacement(const fs::path& path) {
 }
 
 fs::path RunDirectory::of(const fs::path& path) {
-  std::error_code ignored;
   fs::path named = fs::absolute(path).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
-  const bool existed = fs::exists(named, ignored);
+  const bool existed = is_there(named);
   fs::path run = named;
   // The weights in a checkpoint lie three levels down.
   for (int up = 0; up <= 3; ++up, run = run.parent_path()) {
@@ -249,7 +247,7 @@ fs::path RunDirectory::of(const fs::path& path) {
     require_run_json(run);
     if (!holds_run(run)) continue;
     complete_replacement(run);
-    if (!existed || fs::exists(named, ignored)) return run;
+    if (!existed || is_there(named)) return run;
     throw_error(ErrorCode::bad_input,
                 "{} belonged to a run that another one was replacing when its process died; the "
                 "replacement is complete now, and it is gone",

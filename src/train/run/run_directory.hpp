@@ -80,7 +80,7 @@ class RunDirectory {
 
   const std::filesystem::path& path() const { return path_; }
   /// Whether `path` is the directory of a run. A run.json that another program wrote makes it none,
-  /// but a damaged one does not.
+  /// but a damaged one does not. Throws Error(bad_input) if the directory may not be searched.
   static bool holds_run(const std::filesystem::path& path);
   /// The run directory that `path` is, or in which its run has written it, once the replacement of
   /// the run there is completed; empty if there is none. Throws Error: bad_input (`path` was
