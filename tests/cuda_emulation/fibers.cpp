@@ -35,35 +35,29 @@ heliograph_switch_stack:
 )");
 #elif defined(__aarch64__)
 asm(R"(
+.macro heliograph_registers instruction
+  \instruction x19, x20, [sp]
+  \instruction x21, x22, [sp, #16]
+  \instruction x23, x24, [sp, #32]
+  \instruction x25, x26, [sp, #48]
+  \instruction x27, x28, [sp, #64]
+  \instruction x29, x30, [sp, #80]
+  \instruction d8, d9, [sp, #96]
+  \instruction d10, d11, [sp, #112]
+  \instruction d12, d13, [sp, #128]
+  \instruction d14, d15, [sp, #144]
+.endm
 .pushsection .text
 .globl heliograph_switch_stack
 .hidden heliograph_switch_stack
 .type heliograph_switch_stack, %function
 heliograph_switch_stack:
   sub sp, sp, #160
-  stp x19, x20, [sp]
-  stp x21, x22, [sp, #16]
-  stp x23, x24, [sp, #32]
-  stp x25, x26, [sp, #48]
-  stp x27, x28, [sp, #64]
-  stp x29, x30, [sp, #80]
-  stp d8, d9, [sp, #96]
-  stp d10, d11, [sp, #112]
-  stp d12, d13, [sp, #128]
-  stp d14, d15, [sp, #144]
+  heliograph_registers stp
   mov x2, sp
   str x2, [x0]
   mov sp, x1
-  ldp x19, x20, [sp]
-  ldp x21, x22, [sp, #16]
-  ldp x23, x24, [sp, #32]
-  ldp x25, x26, [sp, #48]
-  ldp x27, x28, [sp, #64]
-  ldp x29, x30, [sp, #80]
-  ldp d8, d9, [sp, #96]
-  ldp d10, d11, [sp, #112]
-  ldp d12, d13, [sp, #128]
-  ldp d14, d15, [sp, #144]
+  heliograph_registers ldp
   add sp, sp, #160
   ret
 .popsection
