@@ -8,6 +8,7 @@
 #include "support/files.hpp"
 #include "support/graphs.hpp"
 #include "support/runs.hpp"
+#include "train/checkpoint/folder.hpp"
 
 // A checkpoint that is damaged or belongs to another run is refused by name.
 
@@ -205,6 +206,14 @@ TEST_F(Refusal, ACosineScheduleKeepsItsEpochs) {
   EXPECT_EQ(train(data_, o).epochs.back().loss, whole.epochs.back().loss);
   o.epochs = 8;
   test::expect_error(ErrorCode::mismatch, "schedule cosine", [&] { train(data_, o); });
+}
+
+TEST(CheckpointFolder, ThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  const TemporaryDirectory folder;
+  EXPECT_TRUE(list_checkpoints(folder.path() / "none").empty());
+  fs::create_symlink("loop", folder.path() / "loop");  // Root may read the others.
+  test::expect_error(ErrorCode::bad_input, "cannot read",
+                     [&] { list_checkpoints(folder.path() / "loop"); });
 }
 
 }  // namespace
