@@ -69,7 +69,7 @@ int own_signal() {
 }
 
 void settle_own_signal() {
-  note(SignalWatch::waiting());
+  own_signal();
   settled = true;
 }
 

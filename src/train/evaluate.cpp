@@ -76,7 +76,7 @@ EvaluationResult score(const Model& model, const TrainOptions& options, const Lo
     result.metric = plan->metric();
     result.ranks = plan->facts().ranks;
     result.split = plan->describe_split();
-    launch_ranks(result.ranks, {options.transport, false, RunPhase::scoring}, log,
+    launch_ranks(result.ranks, {.transport = options.transport, .phase = RunPhase::scoring}, log,
                  [&](Communicator& comm) { score_rank(*plan, model, comm, result); });
   });
   if (std::isnan(result.train_metric) && std::isnan(result.val_metric) &&

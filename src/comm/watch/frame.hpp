@@ -14,7 +14,7 @@ namespace heliograph {
 enum class RunPhase : std::uint8_t { loading, training, saving, scoring };
 inline constexpr int kRunPhases = 4;
 
-/// "loading", "training" or "saving".
+/// "loading", "training", "saving" or "scoring".
 std::string_view phase_name(RunPhase phase) noexcept;
 
 /// What the watches of a run tell each other.

@@ -19,7 +19,8 @@ std::string gib(std::int64_t bytes) {
   return mib < 1024 ? fmt::format("{:.1f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
 }
 
-/// What lowers the largest use, and those that may alone give `excess` bytes.
+/// Names what lowers the largest use, and others that alone take more than the `excess` bytes that
+/// are missing.
 std::string advice(const MemoryNeeds& needs, std::int64_t excess, MemoryUse largest) {
   const Remedies& can = needs.remedies;
   const auto may_give = [&](MemoryUse use) { return use == largest || needs[use] > excess; };

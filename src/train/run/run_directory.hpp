@@ -84,7 +84,8 @@ class RunDirectory {
   static bool holds_run(const std::filesystem::path& path);
   /// The run directory that `path` is, or in which its run has written it, once the replacement of
   /// the run there is completed; empty if there is none. Throws Error: bad_input (`path` was
-  /// removed by that, or the run.json there is no file), usage (as complete_replacement).
+  /// removed by that or may not be searched, or the run.json there is no file), usage (as
+  /// complete_replacement).
   static std::filesystem::path of(const std::filesystem::path& path);
   /// Whether `file`, which may not exist yet, is one that the run in `directory` writes.
   static bool holds_as_own(const std::filesystem::path& directory,
