@@ -88,9 +88,20 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("\xEF\xBC\x95,1\n0,1\n", "line 1: neither an edge, as '\xEF\xBC\x95' is not");
   refused("source,target,1st\n0,1,1\n", "nor a header, as '1st' is a number or begins like one");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
-  refused("id,source,target\n0,1,2\n", "line 1: the header's second and third names are the ends");
+  const std::pair<const char*, const char*> ends_third[] = {
+      {"id,source,target", "id"},         {"time,u,v", "time"},
+      {"head,relation,tail", "relation"}, {"source,type,target", "type"},
+      {"target,weight,source", "weight"}, {"u,w,v", "w"},
+      {"index,node_1,node_2", "index"},   {"Subject,Predicate,Object", "Predicate"}};
+  for (const auto& [header, extra] : ends_third) {
+    refused(
+        fmt::format("{}\n0,1,2\n", header),
+        fmt::format("is an end of an edge, but the first two columns are read as its ends: leave "
+                    "the column '{}' out",
+                    extra)
+            .c_str());
+  }
   refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");
-  refused("time,u,v\n0,1,2\n", "line 1: the header's second and third names are the ends");
   write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");
   std::string log;
   ImportOptions options = base(0);

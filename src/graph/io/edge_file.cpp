@@ -86,6 +86,14 @@ bool is_target_name(std::string_view field) {
   return std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
 }
 
+/// Whether a column of this name holds ends of edges, and so no weights.
+bool is_end_name(std::string_view field) {
+  static constexpr std::string_view kNames[] = {"head",  "tail",  "subject", "object", "node1",
+                                                "node2", "nodea", "nodeb",   "id1",    "id2"};
+  return is_source_name(field) || is_target_name(field) ||
+         std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
+}
+
 }  // namespace
 
 EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> base_option,
@@ -139,11 +147,11 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
           "the header's first name is empty, as if the first column were the index of a "
           "table: write the edges without it (pandas: index=False)");
     }
-    if (header && fields.count == 3 && is_source_name(fields.field[1]) &&
-        is_target_name(fields.field[2])) {
+    if (header && fields.count == 3 && is_end_name(fields.field[2])) {
       lines.refuse(
-          "the header's second and third names are the ends of an edge, so the first "
-          "column would be read as its source: leave that column out");
+          "the header's third name, '{}', is an end of an edge, but the first two columns are "
+          "read as its ends: leave the column '{}' out, or write it third if it holds weights",
+          fields.field[2], fields.field[is_end_name(fields.field[1]) ? 0 : 1]);
     }
     if (header && options.keep_direction && is_target_name(fields.field[0]) &&
         is_source_name(fields.field[1])) {
