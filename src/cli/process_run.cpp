@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 
 #include "cli/progress.hpp"
@@ -27,8 +26,6 @@ int run_as_process(const TransportOptions& transport, const DataOptions& message
                    const std::function<int(Processes&, LossGuard&)>& work) {
   SignalWatch::block();  // Before `join`, which starts threads.
   Processes processes(transport);
-  // MPI may write to sockets of processes that have ended.
-  if (processes.joins_others()) std::signal(SIGPIPE, SIG_IGN);
   LossGuard guard(processes, advise(processes.joins_others()));
   try {
     {

@@ -38,6 +38,14 @@ int exit_code(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/// The end for writing of a pipe whose other end is closed.
+int open_unread() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
+  ::close(ends[0]);
+  return ends[1];
+}
+
 int open_new(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) throw std::runtime_error("cannot open " + path.string());
@@ -47,9 +55,10 @@ int open_new(const std::filesystem::path& path) {
 }  // namespace
 
 Outcome run_command(const std::vector<std::string>& arguments,
-                    const std::function<void(int)>& during) {
+                    const std::function<void(int)>& during, int unread) {
   const TemporaryDirectory folder;
-  const int out = open_new(folder / "out"), err = open_new(folder / "err");
+  const int out = unread == STDOUT_FILENO ? open_unread() : open_new(folder / "out");
+  const int err = unread == STDERR_FILENO ? open_unread() : open_new(folder / "err");
   const pid_t child = ::fork();
   if (child == 0) execute(arguments, out, err);
   ::close(out);
@@ -60,8 +69,8 @@ Outcome run_command(const std::vector<std::string>& arguments,
   ::waitpid(child, &status, 0);
   Outcome outcome;
   outcome.code = exit_code(status);
-  outcome.out = read_text(folder / "out");
-  outcome.err = read_text(folder / "err");
+  if (unread != STDOUT_FILENO) outcome.out = read_text(folder / "out");
+  if (unread != STDERR_FILENO) outcome.err = read_text(folder / "err");
   return outcome;
 }
 

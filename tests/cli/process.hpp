@@ -14,9 +14,10 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs the built command with `arguments`. Calls during(process id) while it runs.
+/// Runs the built command with `arguments`. Calls during(process id) while it runs. `unread`: its
+/// standard output or error, if that is to be a pipe that nobody reads.
 Outcome run_command(const std::vector<std::string>& arguments,
-                    const std::function<void(int)>& during = {});
+                    const std::function<void(int)>& during = {}, int unread = -1);
 
 /// Runs the command with its standard error on a terminal that is `columns` wide.
 Outcome run_on_terminal(const std::vector<std::string>& arguments, int columns);

@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -59,6 +61,32 @@ TEST_F(TrainSignals, StopsOnASignalAndKeepsWhatWasWritten) {
     EXPECT_EQ(manifest.at("status"), "interrupted");
     EXPECT_EQ(manifest.at("signal"), signal == SIGINT ? "SIGINT" : "SIGTERM");
     EXPECT_EQ(manifest.at("epochs_written"), lines.size());
+  }
+}
+
+// As Ctrl-C ends `tee` too, and `| head` ends once it has its lines.
+TEST_F(TrainSignals, AReaderThatLeavesEndsNoRun) {
+  for (const int unread : {STDOUT_FILENO, STDERR_FILENO}) {
+    for (const bool stops : {false, true}) {
+      const std::string run = folder_ / fmt::format("unread_{}_{}", unread, stops);
+      const std::vector<std::string> arguments =
+          stops ? train_arguments(data_, 1000, {"--out", run, "--link-latency-us", "25000"})
+                : train_arguments(data_, 5, {"--out", run});
+      const auto outcome = run_command(
+          arguments,
+          [&](int child) {
+            if (!stops) return;
+            const fs::path metrics = fs::path(run) / "metrics.jsonl";
+            EXPECT_TRUE(test::wait_until(
+                [&] { return fs::exists(metrics) && fs::file_size(metrics) > 0; }, 60));
+            ::kill(child, SIGINT);
+          },
+          unread);
+      EXPECT_EQ(outcome.code, stops ? 130 : 0) << outcome.err;
+      EXPECT_EQ(read_json(fs::path(run) / "run.json").at("status"),
+                stops ? "interrupted" : "completed");
+      EXPECT_TRUE(fs::exists(fs::path(run) / "best.safetensors"));
+    }
   }
 }
 
