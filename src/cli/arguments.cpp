@@ -19,7 +19,7 @@ void declare_flag(CLI::App& app, const std::string& name, const std::string& gro
     option = app.add_flag(default_on ? off + "," + on : on + "," + off, help);
   } else {
     option = app.add_option("--" + name, help)->type_name(placeholder);
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = plain_text(value);
     if (!bare.empty()) {
       // CLI11 would take default_str as the value of a flag without one.
       option->expected(0, 1)->description(help + " [" + text + "]");

@@ -81,7 +81,7 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
 /// Whether a file is the eval.json of an earlier evaluation.
 bool is_result(const fs::path& file) {
   std::ifstream stream(file);
-  const auto object = nlohmann::json::parse(stream, nullptr, false);
+  const auto object = parse_json<nlohmann::json>(stream, nullptr, false);
   return object.is_object() && object.contains("checkpoint") && object.contains("test_metric");
 }
 
@@ -153,7 +153,7 @@ void write_files(const EvalRequest& request, const Model& model, const std::stri
   // Predictions number classes as the weights do, which the data set may not.
   if (!model.class_names.empty()) object["class_names"] = model.class_names;
   before_file((fs::path(out) / kResultsFile).string());
-  write_text_file(fs::path(out) / kResultsFile, object.dump(2) + "\n");
+  write_text_file(fs::path(out) / kResultsFile, json_text(object, 2) + "\n");
 }
 
 void print_scores(const EvalRequest& request, const Model& model, const EvaluationResult& result,

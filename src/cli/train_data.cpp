@@ -52,7 +52,7 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
   for (const char* name : {"index-base", "target"}) {
     if (!asked.contains(name) || fixed.contains(name)) continue;
     replaced.push_back(fmt::format("--{} {} has no effect: the shards in {} were read without it",
-                                   name, asked.at(name).dump(), data));
+                                   name, json_text(asked.at(name)), data));
   }
   defaults.update(fields_to_json(input, DataOptions()));
   for (const auto& [name, value] : fixed.items()) {
@@ -61,12 +61,12 @@ std::vector<std::string> set_options_of_shards(TrainRequest& request, const Give
     if (!given(name)) {
       if (wish != defaults.value(name, nlohmann::ordered_json())) {
         replaced.push_back(fmt::format("--{} {}, which is fixed in the shards, replaces {}", name,
-                                       value.dump(), wish.dump()));
+                                       json_text(value), json_text(wish)));
       }
       continue;
     }
     throw Error(ErrorCode::mismatch, fmt::format("--{} {}: the shards in {} were made with {}",
-                                                 name, wish.dump(), data, value.dump()));
+                                                 name, json_text(wish), data, json_text(value)));
   }
   options_from_json(shaped, data, request.train);
   return replaced;

@@ -69,12 +69,12 @@ nlohmann::json read_json(const OptionsFile& from) {
     if (event == Event::object_start) open_objects.emplace_back();
     if (event == Event::object_end) open_objects.pop_back();
     if (event == Event::key && !open_objects.back().insert(parsed.get<std::string>()).second) {
-      from.refuse(fmt::format(" gives {} twice: keep one of the two", parsed.dump()));
+      from.refuse(fmt::format(" gives {} twice: keep one of the two", json_text(parsed)));
     }
     return true;
   };
   try {
-    return nlohmann::json::parse(file, refuse_odd);
+    return parse_json<nlohmann::json>(file, refuse_odd);
   } catch (const nlohmann::json::exception& error) {
     from.refuse(" is not JSON: " + reason_of(error));
   }
@@ -88,7 +88,7 @@ RunConfig read_options(const OptionsFile& from) {
     }
     const nlohmann::json began = config.value("working_directory", nlohmann::json(""));
     if (!began.is_string()) {
-      from.refuse(fmt::format(": working_directory is {}, not a path", began.dump()));
+      from.refuse(fmt::format(": working_directory is {}, not a path", json_text(began)));
     }
     nlohmann::json options = config.at("options");
     complete_earlier_options(options);

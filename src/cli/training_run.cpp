@@ -246,7 +246,7 @@ class TrainingRun {
     if (!request_.summary.empty()) {
       begin("--summary " + request_.summary);
       write(request_.summary, [&] {
-        write_text_file(request_.summary, summarize(result, request_.train).dump(2) + "\n");
+        write_text_file(request_.summary, json_text(summarize(result, request_.train), 2) + "\n");
       });
     }
     begin("standard output");

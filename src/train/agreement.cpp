@@ -10,6 +10,7 @@
 #include "comm/collectives.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/options/fields.hpp"
 #include "train/options/json.hpp"
@@ -41,7 +42,7 @@ Shared shared_by_ranks(const RunPlan& plan, const Model* weights,
       {spell_options("whether --out is given"), options.checkpoint.folder.empty() ? "no" : "yes"}};
   for (const auto& field : train_option_fields()) {
     if (!field.get || std::ranges::count(kOwn, field.name) > 0) continue;
-    shared.emplace_back(spell_options("--" + field.name), field.get(options).dump());
+    shared.emplace_back(spell_options("--" + field.name), json_text(field.get(options)));
   }
   shared.emplace_back("the split", fmt::format("{} {}", facts.training_nodes,
                                                fmt::join(facts.training_of_class, " ")));

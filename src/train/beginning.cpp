@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/throw_error.hpp"
+#include "graph/io/json.hpp"
 #include "layers/compose.hpp"
 #include "train/checkpoint/model_file.hpp"
 #include "train/launch.hpp"
@@ -27,10 +28,6 @@ constexpr std::string_view kKeptByWeights[] = {"normalize", "model", "layers", "
 /// Options of the model with which the same weights compute the same.
 constexpr std::string_view kOfTraining[] = {"dropout",    "input-dropout",   "attention-dropout",
                                             "precompute", "transform-first", "aggregate-storage"};
-
-std::string plain_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/json_depth.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/refuse.hpp"
 
 namespace heliograph {
@@ -14,8 +14,7 @@ namespace fs = std::filesystem;
 void refuse_file(const fs::path& file, const std::string& what) { refuse(file, "{}", what); }
 
 void write_manifest_file(const fs::path& directory, const nlohmann::ordered_json& manifest) {
-  const std::string text =
-      manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(manifest, 2) + "\n";
   const auto write = [&](std::string_view name, const std::string& content) {
     FileWriter file(directory / name);
     file.write(std::as_bytes(std::span(content)));
@@ -35,7 +34,7 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
            hash_path.string());
   }
   if (nests_too_deeply(file->text())) refuse(path, "nests lists too deeply");
-  nlohmann::json manifest = nlohmann::json::parse(file->text(), nullptr, false);
+  nlohmann::json manifest = parse_json<nlohmann::json>(file->text(), nullptr, false);
   const nlohmann::json format =
       manifest.is_object() ? manifest.value("format", nlohmann::json()) : nlohmann::json();
   if (format != kind.format) {
@@ -48,7 +47,7 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
   const nlohmann::json version = manifest.value("version", nlohmann::json());
   if (!version.is_number_integer() || version < kind.oldest || version > kind.newest) {
     const bool one = kind.oldest == kind.newest;
-    refuse(path, "has format version {}; this build reads {}", version.dump(),
+    refuse(path, "has format version {}; this build reads {}", json_text(version),
            one ? fmt::format("version {}", kind.newest)
                : fmt::format("versions {} to {}", kind.oldest, kind.newest));
   }

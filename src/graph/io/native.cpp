@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/native_format.hpp"
 #include "graph/io/native_writer.hpp"
 #include "graph/io/readers.hpp"
@@ -28,7 +29,7 @@ T whole_number(const nlohmann::json& object, const char* key, const fs::path& pa
     refuse(path,
            "cannot be interpreted: {} is {}, which is not a whole number of {} "
            "bits",
-           key, value.dump(), 8 * sizeof(T));
+           key, json_text(value), 8 * sizeof(T));
   }
   return value.get<T>();
 }

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/json_depth.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/published.hpp"
 #include "graph/io/readers.hpp"
@@ -149,7 +149,7 @@ SplitArrays read_roles(const fs::path& file) {
   if (nests_too_deeply(mapped->text())) refuse(file, "nests lists too deeply");
   json object;
   try {
-    object = json::parse(mapped->text());
+    object = parse_json<json>(mapped->text());
   } catch (const json::exception& error) {
     refuse(file, "is damaged JSON: {}", legible(reason_of(error)));
   }
@@ -159,7 +159,7 @@ SplitArrays read_roles(const fs::path& file) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (list[i].is_number_integer()) continue;
       refuse(file, "{}: entry {} is {}, which is not the number of a node", name, i,
-             legible(list[i].dump(-1, ' ', false, json::error_handler_t::replace)));
+             legible(json_text(list[i])));
     }
     auto values = list.get<std::vector<std::int64_t>>();
     const auto count = static_cast<std::int64_t>(values.size());

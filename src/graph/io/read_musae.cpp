@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "core/json_depth.hpp"
 #include "core/plural.hpp"
 #include "graph/io/csv.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/line_reader.hpp"
 #include "graph/io/parts.hpp"
 #include "graph/io/readers.hpp"
@@ -143,7 +143,7 @@ std::vector<std::int32_t> words_of(const nlohmann::json& list, const fs::path& f
     const bool integral = item.is_number_integer();
     if (!integral || item < 0 || item >= std::numeric_limits<std::int32_t>::max()) {
       refuse_text(file, "node {} has the word {}, which is not an id from 0", node,
-                  item.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                  json_text(item));
     }
     words.push_back(item.get<std::int32_t>());
   }
@@ -165,7 +165,7 @@ Features read_words(const fs::path& file, const RowCount& nodes) {
     return true;
   };
   try {
-    object = nlohmann::json::parse(mapped->text(), refuse_repeated);
+    object = parse_json<nlohmann::json>(mapped->text(), refuse_repeated);
   } catch (const nlohmann::json::exception& error) {
     refuse_text(file, "is damaged JSON: {}", reason_of(error));
   }

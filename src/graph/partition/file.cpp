@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/json_depth.hpp"
 #include "core/parse_number.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
 #include "graph/io/from_one.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/npy.hpp"
 #include "graph/io/text.hpp"
 #include "heliograph/partition.hpp"
@@ -66,7 +66,7 @@ void require_parts(const std::filesystem::path& meta, int parts) {
   const auto mapped = MappedFile::open(meta);
   const bool deep = nests_too_deeply(mapped->text());
   const auto object =
-      deep ? nlohmann::json() : nlohmann::json::parse(mapped->text(), nullptr, false);
+      deep ? nlohmann::json() : parse_json<nlohmann::json>(mapped->text(), nullptr, false);
   if (object.is_object() && object.value("num_parts", nlohmann::json()) == parts) return;
   throw_error(ErrorCode::bad_input, "partition file {}: its num_parts is not {}{}", meta.string(),
               parts, spell_options(kOtherParts));

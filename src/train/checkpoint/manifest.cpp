@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/json_depth.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/manifest_file.hpp"
 #include "graph/refuse.hpp"
 #include "heliograph/version.hpp"
@@ -128,7 +128,7 @@ void write_checkpoint_manifest(const CheckpointManifest& manifest, FileSink& sin
       {"covers", manifest.run.exchange.covers},
       {"kept_columns", manifest.run.exchange.kept_columns},
       {"files", std::move(files)}};
-  std::string text = object.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  std::string text = json_text(object, 2);
   text.resize(text.size() - 2);  // the last newline and brace
   const std::uint64_t checksum = xxh64(std::as_bytes(std::span<const char>(text)));
   text += kTailBegin;
@@ -160,14 +160,14 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
     refuse(path, "does not match its field xxh64: the file is damaged");
   }
   if (nests_too_deeply(text)) refuse(path, "nests lists too deeply");
-  const ordered_json object = ordered_json::parse(text, nullptr, false);
+  const ordered_json object = parse_json<ordered_json>(text, nullptr, false);
   if (!object.is_object() || object.value("format", ordered_json()) != kFormat) {
     refuse(path, "field format does not say that this is the manifest of a checkpoint");
   }
   if (const ordered_json version = object.value("format_version", ordered_json());
       version != kVersion) {
     throw_error(ErrorCode::mismatch, "{}: has format version {}; this build reads version {}",
-                path.string(), version.dump(), kVersion);
+                path.string(), json_text(version), kVersion);
   }
   try {
     return to_manifest(object);
@@ -189,10 +189,10 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
       continue;
     }
     const std::string made =
-        then.contains(name) ? "with " + then.at(name).dump() : std::string("without it");
+        then.contains(name) ? "with " + json_text(then.at(name)) : std::string("without it");
     const bool of_weights = std::ranges::find(kNotInWeights, name) == std::end(kNotInWeights);
-    refuse_resume(path, "--{} is {}, but the checkpoint was made {}{}", name, value.dump(), made,
-                  of_weights ? "" : "; --init-from begins a new run from its weights");
+    refuse_resume(path, "--{} is {}, but the checkpoint was made {}{}", name, json_text(value),
+                  made, of_weights ? "" : "; --init-from begins a new run from its weights");
   }
   if (!options.guard && then.value("guard", false)) {
     refuse_resume(path, "--guard is false, but the checkpoint was made with true");
@@ -201,14 +201,14 @@ void require_same_options(const CheckpointManifest& manifest, const TrainOptions
     // The weights that the run began with are not read again, so they need not be named.
     if (is_free(name) || name == "init-from" || now.contains(name)) continue;
     refuse_resume(path, "the checkpoint was made with --{} {}, which this run does not use", name,
-                  value.dump());
+                  json_text(value));
   }
   const ordered_json epochs = then.value("epochs", ordered_json());
   if (options.optimizer.schedule == Schedule::cosine && epochs != options.epochs) {
     refuse_resume(path,
                   "--epochs is {}, but --schedule cosine has lowered the learning "
                   "rate towards the {} epochs of the checkpoint's run",
-                  options.epochs, epochs.dump());
+                  options.epochs, json_text(epochs));
   }
   if (options.epochs < manifest.epochs) {
     refuse_resume(path, "--epochs is {}, but {} epochs have run", options.epochs, manifest.epochs);

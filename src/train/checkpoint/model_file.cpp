@@ -12,10 +12,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/json_depth.hpp"
 #include "core/plural.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/task_name.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "layers/compose.hpp"
@@ -75,7 +75,7 @@ std::string describe_model(const Model& model) {
   if (model.task == Task::regression) {
     object["target"] = {{"mean", model.target.mean}, {"deviation", model.target.deviation}};
   }
-  return object.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text(object);
 }
 
 double score_of(const ordered_json& value) {
@@ -142,7 +142,7 @@ Model read_model(const fs::path& file, const FileRecord* record) {
   SafetensorsContents contents = read_safetensors(file, record);
   try {
     if (nests_too_deeply(contents.text)) throw std::out_of_range("they nest lists too deeply");
-    Model model = interpret_model(ordered_json::parse(contents.text), file.string());
+    Model model = interpret_model(parse_json<ordered_json>(contents.text), file.string());
     model.statistics.mean = take(contents.tensors, kMean);
     model.statistics.deviation = take(contents.tensors, kDeviation);
     const bool standard = model.normalize == Normalization::standard;

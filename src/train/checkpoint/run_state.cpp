@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/json_depth.hpp"
+#include "graph/io/json.hpp"
 #include "train/run/verification_summary.hpp"
 
 namespace heliograph {
@@ -93,7 +93,7 @@ void write_verifications(std::span<const EpochReport> reports, StateWriter& file
     all.push_back(std::move(object));
   }
   if (all.empty()) return;
-  const std::string text = all.dump();
+  const std::string text = json_text(all);
   file.section(kVerifications, std::span<const char>(text));
 }
 
@@ -103,7 +103,7 @@ void read_verifications(const StateFile& file, std::span<EpochReport> reports) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (nests_too_deeply(text)) file.refuse(kVerifications, "nests too deeply");
   try {
-    for (const auto& object : nlohmann::json::parse(text)) {
+    for (const auto& object : parse_json<nlohmann::json>(text)) {
       const auto epoch = object.at("epoch").get<std::size_t>();
       if (epoch >= reports.size()) file.refuse(kVerifications, "is not of epochs that have run");
       Verification& verification =

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/throw_error.hpp"
+#include "graph/io/json.hpp"
 
 namespace heliograph {
 namespace {
@@ -35,7 +36,7 @@ bool has_elements(const std::vector<std::uint64_t>& shape, std::uint64_t count) 
 /// Returns a discarded value if `text` is no JSON.
 ordered_json parse_flat(std::string_view text) {
   constexpr int most_levels = 8;
-  return ordered_json::parse(
+  return parse_json<ordered_json>(
       text,
       [](int depth, ordered_json::parse_event_t, ordered_json&) { return depth <= most_levels; },
       false);
@@ -43,7 +44,7 @@ ordered_json parse_flat(std::string_view text) {
 
 /// The checksum of a header without kHeaderChecksum.
 std::string checksum_of(const ordered_json& header) {
-  const std::string text = header.dump();
+  const std::string text = json_text(header);
   return hex64(xxh64(std::as_bytes(std::span<const char>(text))));
 }
 
@@ -65,7 +66,7 @@ FileRecord write_safetensors(std::unique_ptr<FileSink> sink, const SafetensorsCo
   header[kMetadata] = std::move(metadata);
   const std::string checksum = checksum_of(header);
   header[kMetadata][kHeaderChecksum] = checksum;
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.append((kTensorAlign - text.size() % kTensorAlign) % kTensorAlign, ' ');
   const std::uint64_t header_bytes = text.size();
   sink->write(std::as_bytes(std::span(&header_bytes, 1)));

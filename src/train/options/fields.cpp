@@ -4,6 +4,7 @@
 
 #include "core/nearest_name.hpp"
 #include "core/throw_error.hpp"
+#include "graph/io/json.hpp"
 
 namespace heliograph {
 namespace {
@@ -18,7 +19,7 @@ std::string with_hyphens(std::string key) {
 std::string option_text(const std::string& name, FieldKind kind, const nlohmann::json& value) {
   const auto require = [&](bool fits, const char* what) {
     if (fits) return;
-    if (!value.is_string()) refuse_value(name, what, value.dump());
+    if (!value.is_string()) refuse_value(name, what, json_text(value));
     refuse_value(name, fmt::format("{} without quotes", what), value.get<std::string>());
   };
   if (kind == FieldKind::toggle) require(value.is_boolean(), "true or false");
@@ -28,7 +29,7 @@ std::string option_text(const std::string& name, FieldKind kind, const nlohmann:
     if (value == "") throw_error(ErrorCode::usage, "--{} needs a text that is not empty", name);
     require(value.is_string() || value.is_number(), "text or a number");
   }
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return plain_text(value);
 }
 
 void refuse_unknown_keys(const nlohmann::json& object, const std::vector<std::string>& known,

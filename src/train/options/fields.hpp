@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/json_depth.hpp"
 #include "core/throw_error.hpp"
+#include "graph/io/json.hpp"  // For the command, too.
 #include "train/options/parse.hpp"
 
 namespace heliograph {

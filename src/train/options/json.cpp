@@ -10,6 +10,7 @@
 #include "comm/nccl/transport.hpp"
 #include "core/kernels.hpp"
 #include "core/throw_error.hpp"
+#include "graph/io/json.hpp"
 #include "graph/split.hpp"
 #include "heliograph/error.hpp"
 #include "staleness/bit_budget.hpp"
@@ -426,8 +427,8 @@ nlohmann::ordered_json options_for_elsewhere(TrainOptions options) {
 std::string seeded_split(const TrainOptions& options) {
   const nlohmann::ordered_json values = options_to_json(options);
   const nlohmann::ordered_json& split = values.at("split");
-  std::string text = split.is_string() ? split.get<std::string>() : split.dump();
-  if (values.contains("split-seed")) text += ", seed " + values.at("split-seed").dump();
+  std::string text = split.is_string() ? split.get<std::string>() : json_text(split);
+  if (values.contains("split-seed")) text += ", seed " + json_text(values.at("split-seed"));
   if (values.value("stratified", false)) text += ", stratified";
   return text;
 }

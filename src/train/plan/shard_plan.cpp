@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "core/json_depth.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/native_format.hpp"
 #include "graph/task_name.hpp"
 #include "graph/validate.hpp"
@@ -44,7 +44,7 @@ class RankFileReader {
     }
     if (file_.size() != entry.at("bytes").get<std::uint64_t>()) {
       refuse_file(path_, fmt::format("is damaged: {} bytes instead of {}", file_.size(),
-                                     entry.at("bytes").dump()));
+                                     json_text(entry.at("bytes"))));
     }
   }
 
@@ -307,7 +307,7 @@ bool is_shards(const fs::path& directory) {
   try {
     const auto file = MappedFile::open(directory / kManifestFile);
     if (nests_too_deeply(file->text())) return false;
-    const json manifest = json::parse(file->bytes(), nullptr, false);
+    const json manifest = parse_json<json>(file->text(), nullptr, false);
     return manifest.is_object() && manifest.value("format", json()) == kShardManifest.format;
   } catch (const Error&) {
     return false;

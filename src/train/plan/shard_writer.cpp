@@ -8,6 +8,7 @@
 
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/native_format.hpp"
 #include "graph/task_name.hpp"
 #include "heliograph/io.hpp"
@@ -174,7 +175,7 @@ void write_shards(const Dataset& dataset, const Partition& partition, const Trai
                                 {"source", facts.weights->source},
                                 {"target", facts.weights->target}};
   }
-  const std::string said = manifest.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  const std::string said = json_text(manifest);
   const std::uint64_t identity = xxh64(std::as_bytes(std::span(said)));
   manifest["identity"] = hex64(identity);
   manifest["cut"] = some_options(plan.options(), cut_option_names());

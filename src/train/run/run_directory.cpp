@@ -17,6 +17,7 @@
 #include "core/descriptor.hpp"
 #include "core/throw_error.hpp"
 #include "graph/io/files.hpp"
+#include "graph/io/json.hpp"
 #include "graph/io/readers.hpp"
 #include "heliograph/checkpoint.hpp"
 #include "heliograph/error.hpp"
@@ -96,7 +97,7 @@ void replace_run(const fs::path& path, int metrics) {
 /// What run.json, or the file with its contents, holds. Discarded if that is no JSON.
 nlohmann::json read_manifest(const fs::path& path) {
   std::ifstream file(path);
-  return nlohmann::json::parse(file, nullptr, false);
+  return parse_json<nlohmann::json>(file, nullptr, false);
 }
 
 /// Throws Error(usage) if a name of a run's files is not that of a file, or `checkpoints` is one.
@@ -306,7 +307,7 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
   const std::lock_guard lock(mutex_);
   take_over_locked();
   std::string text;
-  for (const EpochReport& report : reports) text += epoch_to_json(report).dump() + '\n';
+  for (const EpochReport& report : reports) text += json_text(epoch_to_json(report)) + '\n';
   // Lines that agree are not rewritten, so that readers find them at every moment.
   const fs::path path = path_ / kMetricsFile;
   std::string old;
@@ -333,16 +334,14 @@ void RunDirectory::resume(std::span<const EpochReport> reports) {
 RunDirectory::~RunDirectory() { ::close(metrics_); }
 
 void RunDirectory::write_manifest(const char* name) {
-  write_text_file(
-      path_ / name,
-      manifest_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  write_text_file(path_ / name, json_text(manifest_, 2) + "\n");
 }
 
 void RunDirectory::append(const EpochReport& report) {
   const std::lock_guard lock(mutex_);
   if (finished_) return;  // The process is about to end, and run.json has the number of lines.
   take_over_locked();
-  write_line(metrics_, epoch_to_json(report).dump(), path_ / kMetricsFile);
+  write_line(metrics_, json_text(epoch_to_json(report)), path_ / kMetricsFile);
   ++epochs_;
 }
 

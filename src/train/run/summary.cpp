@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/io/json.hpp"
 #include "staleness/exchange_policy.hpp"
 #include "train/options/parse.hpp"
 #include "train/options/values.hpp"
@@ -246,7 +247,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
 
 bool is_summary(const std::filesystem::path& path) {
   std::ifstream file(path);
-  const auto object = nlohmann::json::parse(file, nullptr, false);
+  const auto object = parse_json<nlohmann::json>(file, nullptr, false);
   return object.is_object() && object.contains("stop_reason") && object.contains("epoch_seconds") &&
          object.contains("bytes_per_epoch");
 }
