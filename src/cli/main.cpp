@@ -86,8 +86,8 @@ int guarded(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   heliograph::cli::end_at_signals();
-  // Writing beyond a file size limit then fails with an error, and so does writing to a pipe whose
-  // reader has ended, as `tee` does at Ctrl-C, or to a socket.
+  // Writing beyond a file size limit, or to a pipe or socket whose reader has ended, as `tee` does
+  // at Ctrl-C, then fails with an error.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   heliograph::name_options_as_flags();

@@ -10,14 +10,14 @@ namespace heliograph {
 // The JSON library's parser and printer are compiled in json.cpp alone, because each further copy
 // takes seconds of a build.
 
-/// Json::parse of a text, for nlohmann::json and nlohmann::ordered_json. `filter` sees each value
-/// as it is parsed. A text that is no JSON throws Json::parse_error if `throws`, or else gives a
-/// discarded value.
+/// Json::parse of a text, for nlohmann::json and nlohmann::ordered_json (of texts only). `filter`
+/// sees each value as it is parsed. For a text that is no JSON, throws Json::parse_error if
+/// `throws`, and else returns a discarded value.
 template <class Json>
 Json parse_json(std::string_view text, const typename Json::parser_callback_t& filter = nullptr,
                 bool throws = true);
 
-/// The same of a stream, of which no more than the first value that is no JSON is read.
+/// The same of a stream, which is read up to its first error.
 template <class Json>
 Json parse_json(std::istream& text, const typename Json::parser_callback_t& filter = nullptr,
                 bool throws = true);
