@@ -41,8 +41,8 @@ train() {  # name, epochs, further flags
 train fp32 "$epochs" --bits 32
 train 1-bit "$epochs" --bits 1
 # A slow network changes only times, which a few epochs show.
-train fp32-slow 15 --bits 32 --link-gbps $slow_gbps
-train 1-bit-slow 15 --bits 1 --link-gbps $slow_gbps
+train fp32-slow 6 --bits 32 --link-gbps $slow_gbps
+train 1-bit-slow 6 --bits 1 --link-gbps $slow_gbps
 
 say "The same model, data, split and seed over $ranks ranks, $epochs epochs"
 $python experiments/print_table.py "fp32 exchange=$runs/fp32.json" "1-bit exchange=$runs/1-bit.json"
