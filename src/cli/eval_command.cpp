@@ -81,7 +81,7 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
 /// Whether a file is the eval.json of an earlier evaluation.
 bool is_result(const fs::path& file) {
   std::ifstream stream(file);
-  const auto object = parse_json<nlohmann::json>(stream, nullptr, false);
+  const auto object = try_parse_json(stream);
   return object.is_object() && object.contains("checkpoint") && object.contains("test_metric");
 }
 

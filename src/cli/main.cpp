@@ -33,10 +33,10 @@ int complain(const char* sentence, int code) {
   return code;
 }
 
-/// Whether a file is a pipe that nobody reads any more, as after `| head -1`.
+/// Whether a file is a pipe or socket that nobody reads any more, as after `| head -1`.
 bool reader_has_left(int file) {
   pollfd end{file, POLLOUT, 0};
-  return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;
+  return ::poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 int guarded(const std::vector<std::string>& words) {
@@ -86,8 +86,8 @@ int guarded(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   heliograph::cli::end_at_signals();
-  // Writing beyond a file size limit, or to a pipe or socket whose reader has ended, as `tee` does
-  // at Ctrl-C, then fails with an error.
+  // Writes beyond a file size limit, or to a pipe or socket that nobody reads any more, then fail
+  // with an error and do not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   heliograph::name_options_as_flags();

@@ -74,7 +74,7 @@ nlohmann::json read_json(const OptionsFile& from) {
     return true;
   };
   try {
-    return parse_json<nlohmann::json>(file, refuse_odd);
+    return parse_json(file, refuse_odd);
   } catch (const nlohmann::json::exception& error) {
     from.refuse(" is not JSON: " + reason_of(error));
   }

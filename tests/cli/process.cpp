@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -28,6 +29,7 @@ using Clock = std::chrono::steady_clock;
   pointers.push_back(nullptr);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  ::signal(SIGPIPE, SIG_DFL);
   ::setenv("TERM", "xterm", 1);
   ::setenv("LC_ALL", "C.UTF-8", 1);
   ::execv(HELIOGRAPH_COMMAND, pointers.data());

@@ -14,8 +14,8 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs the built command with `arguments`. Calls during(process id) while it runs. `unread`: its
-/// standard output or error, if that is to be a pipe that nobody reads.
+/// Runs the built command with `arguments`. Calls during(process id) while it runs. If `unread`
+/// is STDOUT_FILENO or STDERR_FILENO, that is a pipe that nobody reads.
 Outcome run_command(const std::vector<std::string>& arguments,
                     const std::function<void(int)>& during = {}, int unread = -1);
 

@@ -64,7 +64,7 @@ TEST_F(TrainSignals, StopsOnASignalAndKeepsWhatWasWritten) {
   }
 }
 
-// As Ctrl-C ends `tee` too, and `| head` ends once it has its lines.
+// Ctrl-C ends `tee` too, and `head` ends once it has its lines.
 TEST_F(TrainSignals, AReaderThatLeavesEndsNoRun) {
   for (const int unread : {STDOUT_FILENO, STDERR_FILENO}) {
     for (const bool stops : {false, true}) {

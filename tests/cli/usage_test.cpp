@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -417,6 +420,13 @@ TEST(OutOfResources, AFullDiskIsNamed) {
   EXPECT_THAT(printed.out, HasSubstr("test auc"));
   // Only the summary could not be written; the run is kept.
   EXPECT_TRUE(std::filesystem::exists(folder / "run" / "predictions.npy"));
+}
+
+TEST(OutOfResources, OutputThatCannotBeWrittenIsAnErrorUnlessNobodyReadsIt) {
+  if (!std::filesystem::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const int status = std::system(HELIOGRAPH_COMMAND " info > /dev/full 2> /dev/null");
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+  EXPECT_EQ(run_command({"info"}, {}, STDOUT_FILENO).code, 0);
 }
 
 TEST(Numeric, DivergenceEndsWithItsCode) {

@@ -89,17 +89,28 @@ TEST_F(TextReaders, EdgeListErrorsNameTheLine) {
   refused("source,target,1st\n0,1,1\n", "nor a header, as '1st' is a number or begins like one");
   refused(",src,dst\n0,1,2\n", "line 1: the header's first name is empty");
   const std::pair<const char*, const char*> ends_third[] = {
-      {"id,source,target", "id"},         {"time,u,v", "time"},
-      {"head,relation,tail", "relation"}, {"source,type,target", "type"},
-      {"target,weight,source", "weight"}, {"u,w,v", "w"},
-      {"index,node_1,node_2", "index"},   {"Subject,Predicate,Object", "Predicate"}};
+      {"id,source,target", "id"},
+      {"time,u,v", "time"},
+      {"head,relation,tail", "relation"},
+      {"source,type,target", "type"},
+      {"target,weight,source", "weight"},
+      {"u,w,v", "w"},
+      {"index,node_1,node_2", "index"},
+      {"entity1,relation,entity2", "relation"},
+      {":START_ID,type,:END_ID", "type"},
+      {"row,value,col", "value"},
+      {"\"source_index\",\"w\",\"target_index\"", "w"},
+      {"Subject,Predicate,Object", "Predicate"}};
   for (const auto& [header, extra] : ends_third) {
-    refused(
-        fmt::format("{}\n0,1,2\n", header),
-        fmt::format("is an end of an edge, but the first two columns are read as its ends: leave "
-                    "the column '{}' out",
-                    extra)
-            .c_str());
+    refused(fmt::format("{}\n0,1,2\n", header),
+            fmt::format("the first two columns are read as the ends: leave the column '{}' out, or "
+                        "write it third",
+                        extra)
+                .c_str());
+  }
+  for (const char* header : {"source,target,v", "from,to,subject", "i,j,v", "a,b,v", "u,v,t"}) {
+    write_text(directory / "edges.csv", fmt::format("{}\n0,1,2\n", header));
+    EXPECT_EQ(load_dataset(directory, base(0)).graph.edge_weights[0], 2) << header;
   }
   refused("from to\n1 0 1\n2 3 4\n", "line 2: 3 fields, where the header has 2: give each");
   write_text(directory / "edges.csv", "target,source,weight\n0,1,2\n");

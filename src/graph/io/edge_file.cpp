@@ -60,15 +60,15 @@ bool is_column_name(std::string_view field) {
           !parse_number<double>(field));
 }
 
-/// A name in lower case, without quotes, blanks and underscores, and without "node" and "id" at its
-/// end: "From_Node_ID" is "from".
+/// A name in lower case, without quotes, blanks, underscores and colons, and without "node", "id"
+/// and "index" at its end: "From_Node_ID" is "from".
 std::string plain_name(std::string_view field) {
   std::string name;
   for (const char c : field) {
-    if (std::string_view("\"'_ ").find(c) == std::string_view::npos)
+    if (std::string_view("\"'_: ").find(c) == std::string_view::npos)
       name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  for (const std::string_view tail : {"id", "node"}) {
+  for (const std::string_view tail : {"index", "id", "node"}) {
     if (name.size() > tail.size() + 1 && name.ends_with(tail))
       name.resize(name.size() - tail.size());
   }
@@ -86,12 +86,31 @@ bool is_target_name(std::string_view field) {
   return std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
 }
 
-/// Whether a column of this name holds ends of edges, and so no weights.
-bool is_end_name(std::string_view field) {
-  static constexpr std::string_view kNames[] = {"head",  "tail",  "subject", "object", "node1",
-                                                "node2", "nodea", "nodeb",   "id1",    "id2"};
-  return is_source_name(field) || is_target_name(field) ||
-         std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
+/// Whether two columns of these names hold the two ends of edges.
+bool are_ends(std::string_view one, std::string_view other) {
+  if (is_source_name(one) && is_target_name(other)) return true;
+  if (is_target_name(one) && is_source_name(other)) return true;
+  const std::string a = std::min(plain_name(one), plain_name(other));
+  const std::string b = std::max(plain_name(one), plain_name(other));
+  static constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {"head", "tail"}, {"object", "subject"}, {"end", "start"}, {"child", "parent"},
+      {"i", "j"},       {"col", "row"},        {"column", "row"}};
+  for (const auto& [first, second] : kPairs) {
+    if (a == first && b == second) return true;
+  }
+  // Numbered names, such as "node1" and "node2" or "user_a" and "user_b".
+  if (a.empty() || a.size() != b.size() || a.compare(0, a.size() - 1, b, 0, b.size() - 1) != 0)
+    return false;
+  const std::string numbers = {a.back(), b.back()};
+  return a.size() > 1 && (numbers == "01" || numbers == "12" || numbers == "ab");
+}
+
+/// A name without quotes.
+std::string_view unquoted(std::string_view name) {
+  const std::size_t first = name.find_first_not_of("\"'");
+  return first == std::string_view::npos
+             ? ""
+             : name.substr(first, name.find_last_not_of("\"'") + 1 - first);
 }
 
 }  // namespace
@@ -147,11 +166,16 @@ EdgeList read_edge_file(const std::filesystem::path& file, std::optional<int> ba
           "the header's first name is empty, as if the first column were the index of a "
           "table: write the edges without it (pandas: index=False)");
     }
-    if (header && fields.count == 3 && is_end_name(fields.field[2])) {
-      lines.refuse(
-          "the header's third name, '{}', is an end of an edge, but the first two columns are "
-          "read as its ends: leave the column '{}' out, or write it third if it holds weights",
-          fields.field[2], fields.field[is_end_name(fields.field[1]) ? 0 : 1]);
+    if (header && fields.count == 3 && !are_ends(fields.field[0], fields.field[1])) {
+      for (const int other : {1, 0}) {
+        if (!are_ends(fields.field[other], fields.field[2])) continue;
+        lines.refuse(
+            "the columns '{}' and '{}' are named as the ends of edges, but the first two columns "
+            "are read as the ends: leave the column '{}' out{}",
+            unquoted(fields.field[other]), unquoted(fields.field[2]),
+            unquoted(fields.field[1 - other]),
+            most_fields > 2 ? ", or write it third if it holds weights" : "");
+      }
     }
     if (header && options.keep_direction && is_target_name(fields.field[0]) &&
         is_source_name(fields.field[1])) {

@@ -2,21 +2,27 @@
 
 namespace heliograph {
 
-template <class Json>
-Json parse_json(std::string_view text, const typename Json::parser_callback_t& filter,
-                bool throws) {
-  return Json::parse(text, filter, throws);
-}
-
-template <class Json>
-Json parse_json(std::istream& text, const typename Json::parser_callback_t& filter, bool throws) {
-  return Json::parse(text, filter, throws);
-}
-
 using nlohmann::json, nlohmann::ordered_json;
-template json parse_json(std::string_view, const json::parser_callback_t&, bool);
-template json parse_json(std::istream&, const json::parser_callback_t&, bool);
-template ordered_json parse_json(std::string_view, const ordered_json::parser_callback_t&, bool);
+
+template <class Json>
+Json parse_json(std::string_view text, const JsonFilter<Json>& filter) {
+  return Json::parse(text, filter);
+}
+template json parse_json(std::string_view, const JsonFilter<json>&);
+template ordered_json parse_json(std::string_view, const JsonFilter<ordered_json>&);
+
+json parse_json(std::istream& text, const JsonFilter<json>& filter) {
+  return json::parse(text, filter);
+}
+
+template <class Json>
+Json try_parse_json(std::string_view text, const JsonFilter<Json>& filter) {
+  return Json::parse(text, filter, false);
+}
+template json try_parse_json(std::string_view, const JsonFilter<json>&);
+template ordered_json try_parse_json(std::string_view, const JsonFilter<ordered_json>&);
+
+json try_parse_json(std::istream& text) { return json::parse(text, nullptr, false); }
 
 std::string json_text(const json& value, int indent) {
   return value.dump(indent, ' ', false, json::error_handler_t::replace);

@@ -7,20 +7,25 @@
 
 namespace heliograph {
 
-// The JSON library's parser and printer are compiled in json.cpp alone, because each further copy
-// takes seconds of a build.
+// Json::parse and Json::dump are called in json.cpp alone, because each file that compiles them
+// takes seconds longer.
 
-/// Json::parse of a text, for nlohmann::json and nlohmann::ordered_json (of texts only). `filter`
-/// sees each value as it is parsed. For a text that is no JSON, throws Json::parse_error if
-/// `throws`, and else returns a discarded value.
+/// A function that sees each value as it is parsed, and says whether it is kept.
 template <class Json>
-Json parse_json(std::string_view text, const typename Json::parser_callback_t& filter = nullptr,
-                bool throws = true);
+using JsonFilter = typename Json::parser_callback_t;
 
-/// The same of a stream, which is read up to its first error.
+/// The value of a JSON text. Json: nlohmann::json or nlohmann::ordered_json. Throws
+/// nlohmann::json::exception for a text that is no JSON.
 template <class Json>
-Json parse_json(std::istream& text, const typename Json::parser_callback_t& filter = nullptr,
-                bool throws = true);
+Json parse_json(std::string_view text, const JsonFilter<Json>& filter = nullptr);
+
+/// The same of a stream, which is read up to its first error, as nlohmann::json.
+nlohmann::json parse_json(std::istream& text, const JsonFilter<nlohmann::json>& filter);
+
+/// As parse_json, but returns a discarded value for a text that is no JSON.
+template <class Json>
+Json try_parse_json(std::string_view text, const JsonFilter<Json>& filter = nullptr);
+nlohmann::json try_parse_json(std::istream& text);
 
 /// The text of a value: in one line, or with `indent` spaces a level. U+FFFD replaces bytes that
 /// are no UTF-8.

@@ -34,7 +34,7 @@ nlohmann::json read_manifest_file(const fs::path& directory, const ManifestKind&
            hash_path.string());
   }
   if (nests_too_deeply(file->text())) refuse(path, "nests lists too deeply");
-  nlohmann::json manifest = parse_json<nlohmann::json>(file->text(), nullptr, false);
+  nlohmann::json manifest = try_parse_json<nlohmann::json>(file->text());
   const nlohmann::json format =
       manifest.is_object() ? manifest.value("format", nlohmann::json()) : nlohmann::json();
   if (format != kind.format) {

@@ -65,8 +65,7 @@ constexpr const char* kOtherParts =
 void require_parts(const std::filesystem::path& meta, int parts) {
   const auto mapped = MappedFile::open(meta);
   const bool deep = nests_too_deeply(mapped->text());
-  const auto object =
-      deep ? nlohmann::json() : parse_json<nlohmann::json>(mapped->text(), nullptr, false);
+  const auto object = deep ? nlohmann::json() : try_parse_json<nlohmann::json>(mapped->text());
   if (object.is_object() && object.value("num_parts", nlohmann::json()) == parts) return;
   throw_error(ErrorCode::bad_input, "partition file {}: its num_parts is not {}{}", meta.string(),
               parts, spell_options(kOtherParts));

@@ -160,7 +160,7 @@ CheckpointManifest read_checkpoint_manifest(const fs::path& directory) {
     refuse(path, "does not match its field xxh64: the file is damaged");
   }
   if (nests_too_deeply(text)) refuse(path, "nests lists too deeply");
-  const ordered_json object = parse_json<ordered_json>(text, nullptr, false);
+  const ordered_json object = try_parse_json<ordered_json>(text);
   if (!object.is_object() || object.value("format", ordered_json()) != kFormat) {
     refuse(path, "field format does not say that this is the manifest of a checkpoint");
   }

@@ -36,10 +36,8 @@ bool has_elements(const std::vector<std::uint64_t>& shape, std::uint64_t count) 
 /// Returns a discarded value if `text` is no JSON.
 ordered_json parse_flat(std::string_view text) {
   constexpr int most_levels = 8;
-  return parse_json<ordered_json>(
-      text,
-      [](int depth, ordered_json::parse_event_t, ordered_json&) { return depth <= most_levels; },
-      false);
+  return try_parse_json<ordered_json>(text, [](int depth, ordered_json::parse_event_t,
+                                               ordered_json&) { return depth <= most_levels; });
 }
 
 /// The checksum of a header without kHeaderChecksum.

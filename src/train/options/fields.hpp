@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/throw_error.hpp"
-#include "graph/io/json.hpp"  // For the command, too.
+#include "graph/io/json.hpp"
 #include "train/options/parse.hpp"
 
 namespace heliograph {
@@ -232,7 +232,7 @@ void apply_json(std::span<const OptionField<Target>> fields, const nlohmann::jso
   for (const auto& field : fields) {
     if (const nlohmann::json* value = find_option(object, field.name)) {
       const bool as_flag = value->is_boolean() && !field.bare.empty();
-      field.set(target, as_flag ? value->dump() : option_text(field.name, field.kind, *value));
+      field.set(target, as_flag ? json_text(*value) : option_text(field.name, field.kind, *value));
     }
     if (field.kind != FieldKind::toggle) continue;
     if (const nlohmann::json* off = find_option(object, "no-" + field.name)) {

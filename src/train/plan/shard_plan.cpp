@@ -307,7 +307,7 @@ bool is_shards(const fs::path& directory) {
   try {
     const auto file = MappedFile::open(directory / kManifestFile);
     if (nests_too_deeply(file->text())) return false;
-    const json manifest = parse_json<json>(file->text(), nullptr, false);
+    const json manifest = try_parse_json<json>(file->text());
     return manifest.is_object() && manifest.value("format", json()) == kShardManifest.format;
   } catch (const Error&) {
     return false;

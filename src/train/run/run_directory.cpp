@@ -97,7 +97,7 @@ void replace_run(const fs::path& path, int metrics) {
 /// What run.json, or the file with its contents, holds. Discarded if that is no JSON.
 nlohmann::json read_manifest(const fs::path& path) {
   std::ifstream file(path);
-  return parse_json<nlohmann::json>(file, nullptr, false);
+  return try_parse_json(file);
 }
 
 /// Throws Error(usage) if a name of a run's files is not that of a file, or `checkpoints` is one.

@@ -247,7 +247,7 @@ ordered_json summarize(const TrainResult& result, const TrainOptions& options) {
 
 bool is_summary(const std::filesystem::path& path) {
   std::ifstream file(path);
-  const auto object = parse_json<nlohmann::json>(file, nullptr, false);
+  const auto object = try_parse_json(file);
   return object.is_object() && object.contains("stop_reason") && object.contains("epoch_seconds") &&
          object.contains("bytes_per_epoch");
 }
