@@ -114,6 +114,9 @@ void RankRun::resume(const CheckpointManifest& manifest) {
                                      : spell_options("; a larger --epochs goes on")));
     }
   }
+  // Without a further epoch, nothing else would save a checkpoint of this run's own.
+  const bool ended = state_.epochs == options_.epochs || state_.best.exhausted();
+  if (ended && resumed_elsewhere()) checkpoints_.save(state_, false);
   // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
   if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
   if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
@@ -215,6 +218,11 @@ void RankRun::collect(TrainResult& result) {
   result.evaluation_bytes = sums[0];
   result.cuda_graph_ranks = static_cast<int>(sums[1]);
   result.parameters = trainer_.model().parameters().weights();
+}
+
+bool RankRun::resumed_elsewhere() {
+  const Uncounted uncounted(state_.evaluation_bytes);
+  return checkpoints_.resumed_elsewhere();
 }
 
 bool RankRun::keeps_columns() {

@@ -54,6 +54,8 @@ class RankRun {
   }
   /// Whether an evaluation is due if the epoch was the last, and otherwise is not.
   bool due_only_at_end() const { return options_.eval_every > 0 && !evaluation_due(); }
+  /// Whether the checkpoint that was resumed lies outside this run's folder. Collective.
+  bool resumed_elsewhere();
   bool keeps_columns();
   void warn_if_nothing_is_learned(double loss) const;
   bool stop_asked() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }

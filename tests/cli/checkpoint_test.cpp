@@ -56,6 +56,17 @@ TEST_F(Checkpoint, ARunGoesOnWhereItsCheckpointIs) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   expect_same_run("whole", "apart");
   EXPECT_EQ(read_lines(folder_ / "apart" / "metrics.jsonl").size(), 12U);
+
+  // A run without a further epoch also leaves a checkpoint of its own.
+  outcome = run_command({"train", "--resume", path("cut"), "--out", path("over")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run("whole", "over");
+  ASSERT_EQ(run_command(arguments("longer", 15)).code, 0);
+  for (const char* name : {"over", "cut"}) {
+    outcome = run_command({"train", "--resume", path(name), "--epochs", "15"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    expect_same_run("longer", name);
+  }
 }
 
 TEST_F(Checkpoint, NewOptionsOfAResumedRunOutliveItsDeathBeforeASave) {

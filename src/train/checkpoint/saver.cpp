@@ -45,6 +45,17 @@ bool CheckpointSaver::due(int epochs, bool asked, bool last) const {
   return last && (options_.every > 0 || !previous_.empty());
 }
 
+bool CheckpointSaver::resumed_elsewhere() const {
+  std::int64_t elsewhere = 0;
+  if (comm_.rank() == 0 && enabled() && !options_.resume.empty()) {
+    std::error_code ignored;
+    const fs::path resumed = fs::weakly_canonical(options_.resume, ignored).parent_path();
+    elsewhere = resumed != fs::weakly_canonical(options_.folder, ignored) ? 1 : 0;
+  }
+  AllReduce(comm_, Channel::evaluation).sum(std::span<std::int64_t>(&elsewhere, 1));
+  return elsewhere != 0;
+}
+
 fs::path CheckpointSaver::partial(int epochs) const {
   return options_.folder / partial_name(epochs);
 }

@@ -29,6 +29,9 @@ class CheckpointSaver {
   /// here.
   bool due(int epochs, bool asked, bool last) const;
 
+  /// Whether the run resumed a checkpoint that lies outside its own folder. Collective.
+  bool resumed_elsewhere() const;
+
   /// Saves `state` and the trainer's. Afterwards keeps the new checkpoint and the one before it,
   /// and removes older ones. Returns false if saving failed and the run continues; a warning is
   /// logged and the earlier checkpoints remain. Collective. Throws Error if saving failed and
