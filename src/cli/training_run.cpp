@@ -28,9 +28,10 @@
 namespace heliograph::cli {
 namespace {
 
-/// From the first signal to the forced end, which then comes within a second.
+/// From the first signal to the forced end.
 constexpr double kGraceSeconds = 0.7;
-constexpr double kAbandonSeconds = 0.1;
+/// How long a forced end waits for another thread that makes or writes run.json.
+constexpr double kAbandonSeconds = 1;
 
 /// `failure`: the code of what ended the processes, with which another rank's error comes.
 nlohmann::ordered_json error_json(const std::exception& error, ErrorCode failure) {
@@ -302,8 +303,13 @@ class TrainingRun {
 
   /// Notes in run.json how the run ends, unless it has ended before.
   void abandon(const std::string& status, const nlohmann::ordered_json& members) {
-    const std::unique_lock lock(directory_mutex_, std::try_to_lock);
-    if (lock.owns_lock() && directory_) directory_->abandon(status, members, kAbandonSeconds);
+    std::unique_lock lock(directory_mutex_, std::chrono::duration<double>(kAbandonSeconds));
+    if (!lock.owns_lock()) return;
+    if (directory_) {
+      directory_->abandon(status, members, kAbandonSeconds);
+    } else {
+      lock.release();  // A directory that were still made would say that the run goes on.
+    }
   }
 
   const std::function<std::string()> advice_;
@@ -322,7 +328,7 @@ class TrainingRun {
   std::atomic<bool> interrupted_{false};  ///< Training has ended early, at a request to stop.
   std::timed_mutex report_mutex_;         ///< Held while a thread prints what stopped the run.
   std::atomic<bool> reported_{false};     ///< A thread has printed that, or does.
-  std::mutex directory_mutex_;            ///< Held while `directory_` is made.
+  std::timed_mutex directory_mutex_;      ///< Held while `directory_` is made.
   std::optional<RunDirectory> directory_;
   LossGuard::Recording recording_;  ///< Last, as it uses the others.
 };
