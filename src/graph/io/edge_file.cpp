@@ -86,23 +86,25 @@ bool is_target_name(std::string_view field) {
   return std::ranges::find(kNames, plain_name(field)) != std::end(kNames);
 }
 
+/// Whether two plain names differ only in the number at their end, as "node1" and "node2".
+bool are_numbered(std::string_view a, std::string_view b) {
+  if (a.size() < 2 || a.size() != b.size() || !b.starts_with(a.substr(0, a.size() - 1)))
+    return false;
+  const std::string numbers = {a.back(), b.back()};
+  return numbers == "01" || numbers == "12" || numbers == "ab";
+}
+
 /// Whether two columns of these names hold the two ends of edges.
 bool are_ends(std::string_view one, std::string_view other) {
   if (is_source_name(one) && is_target_name(other)) return true;
   if (is_target_name(one) && is_source_name(other)) return true;
-  const std::string a = std::min(plain_name(one), plain_name(other));
-  const std::string b = std::max(plain_name(one), plain_name(other));
+  const auto [a, b] = std::minmax({plain_name(one), plain_name(other)});
   static constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
       {"head", "tail"}, {"object", "subject"}, {"end", "start"}, {"child", "parent"},
       {"i", "j"},       {"col", "row"},        {"column", "row"}};
-  for (const auto& [first, second] : kPairs) {
-    if (a == first && b == second) return true;
-  }
-  // Numbered names, such as "node1" and "node2" or "user_a" and "user_b".
-  if (a.empty() || a.size() != b.size() || a.compare(0, a.size() - 1, b, 0, b.size() - 1) != 0)
-    return false;
-  const std::string numbers = {a.back(), b.back()};
-  return a.size() > 1 && (numbers == "01" || numbers == "12" || numbers == "ab");
+  return std::ranges::find(kPairs, std::pair<std::string_view, std::string_view>(a, b)) !=
+             std::end(kPairs) ||
+         are_numbered(a, b);
 }
 
 /// A name without quotes.
