@@ -115,8 +115,7 @@ void RankRun::resume(const CheckpointManifest& manifest) {
     }
   }
   // Without a further epoch, nothing else would save a checkpoint of this run's own.
-  const bool ended = state_.epochs == options_.epochs || state_.best.exhausted();
-  if (ended && resumed_elsewhere()) checkpoints_.save(state_, false);
+  if (has_ended() && resumed_elsewhere()) checkpoints_.save(state_, false);
   // The checkpoint of the last epoch may lack an evaluation; see run_epochs.
   if (state_.epochs == options_.epochs && due_only_at_end()) evaluate(state_.reports.back());
   if (is_root() && callbacks_.on_resume) callbacks_.on_resume(state_.reports);
@@ -129,7 +128,7 @@ std::string RankRun::run_epochs() {
   // What other ranks still do before their first epoch may wait for devices.
   if (comm_.sends_in_groups()) undisturbed([] {});
   if (guard_) guard_->begin(state_.epochs);
-  while (state_.epochs < options_.epochs && !state_.best.exhausted()) {
+  while (!has_ended()) {
     const std::optional<GuardAction> action = guard_ ? guard_->act(state_.epochs) : std::nullopt;
     if (action) state_.best.forgive();
     const std::optional<TrendAction> trend = follow_trend();

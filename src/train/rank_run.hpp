@@ -49,6 +49,7 @@ class RankRun {
 
  private:
   bool is_root() const { return comm_.rank() == 0; }
+  bool has_ended() const { return state_.epochs >= options_.epochs || state_.best.exhausted(); }
   bool evaluation_due() const {
     return options_.eval_every > 0 && state_.epochs % options_.eval_every == 0;
   }
