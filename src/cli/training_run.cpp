@@ -308,7 +308,7 @@ class TrainingRun {
     if (directory_) {
       directory_->abandon(status, members, kAbandonSeconds);
     } else {
-      lock.release();  // A directory that were still made would say that the run goes on.
+      lock.release();  // So that no thread makes it now, with a run.json that says "running".
     }
   }
 
