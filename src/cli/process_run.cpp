@@ -15,7 +15,7 @@ namespace {
 void stop_if_asked() {
   const int signal = SignalWatch::waiting();
   if (signal == 0) return;
-  throw Error(static_cast<ErrorCode>(128 + signal),
+  throw Error(ErrorCode::interrupted,
               fmt::format("stopped by {} before all ranks had met", signal_name(signal)));
 }
 

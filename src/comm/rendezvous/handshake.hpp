@@ -30,12 +30,13 @@ struct HandshakeHeader {
     connected,  ///< To rank 0: this rank has all its connections; from rank 0: every rank has.
     wrong_run,  ///< The caller belongs to another run.
     refused,    ///< The caller is refused and must not retry. Payload: the reason.
-    ended,      ///< Rank 0 gives up. Payload: the reason.
+    ended,      ///< A rank gives up, and tells rank 0, which tells all. Payload: the reason.
     challenge,  ///< Payload: a random number of the listener.
     proof,      ///< Payload: the caller's proof.
+    stopped,    ///< As `ended`, of a rank that was asked to stop.
   };
   static constexpr std::array<char, 8> kMagic{'H', 'L', 'G', 'R', 'A', 'P', 'H', '\n'};
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
 
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;

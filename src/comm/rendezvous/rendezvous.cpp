@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <thread>
 #include <utility>
 
@@ -206,8 +207,26 @@ std::vector<std::vector<Socket>> Rendezvous::connect(std::span<const Introductio
 void Rendezvous::confirm(double seconds, const Check& check) {
   if (rank_ != 0) {
     send(member(0).connection, HandshakeHeader::Kind::connected, 0, 0);
-    turn_until([&] { return member(0).connected; }, seconds + kReportSeconds, check,
-               [&] { end_without(0, "did not confirm in time that all ranks are connected"); });
+    std::exception_ptr stop;  // What `check` has thrown.
+    double late = 0;
+    const Check check_once = [&] {
+      if (stop && monotonic_seconds() > late) std::rethrow_exception(stop);
+      if (stop || !check) return;
+      try {
+        check();
+      } catch (...) {
+        report_failure();  // Rank 0 may have confirmed before it hears of this: all have met then.
+        stop = std::current_exception();
+        late = monotonic_seconds() + kReportSeconds;
+      }
+    };
+    try {
+      turn_until([&] { return member(0).connected; }, seconds + kReportSeconds, check_once,
+                 [&] { end_without(0, "did not confirm in time that all ranks are connected"); });
+    } catch (...) {
+      if (stop) std::rethrow_exception(stop);
+      throw;
+    }
     return;
   }
   int late = 1;
@@ -232,9 +251,10 @@ void Rendezvous::receive_from(int rank) {
     const Kind kind = connection.header().kind;
     if (kind == Kind::connected) member(rank).connected = true;
     if (rank == 0 && kind == Kind::refused) end_refused(connection.text());
-    if (rank == 0 && kind == Kind::ended) {
-      const std::string why = connection.text();
-      throw_error(ErrorCode::peer_lost, "{}", why.empty() ? rank_0() + " has given up" : why);
+    if (kind == Kind::ended || kind == Kind::stopped) {
+      was_told_ = true;
+      throw Error(kind == Kind::stopped ? ErrorCode::interrupted : ErrorCode::peer_lost,
+                  connection.text());
     }
     if (rank == 0 && kind == Kind::table) read_table(connection);
   }
@@ -244,14 +264,16 @@ void Rendezvous::receive_from(int rank) {
               kEndedEarly, rank_);
 }
 
-/// If this is rank 0, tells the other ranks of the exception that is being handled.
+/// Tells rank 0 of the exception that is being handled, or all others if this is rank 0.
 void Rendezvous::report_failure() noexcept {
-  if (rank_ != 0) return;
+  using Kind = HandshakeHeader::Kind;
   try {
-    const std::string text = "rank 0: " + current_failure().text;
+    RankFailure failure = current_failure();
+    if (!was_told_) failure.text = fmt::format("rank {}: {}", rank_, failure.text);
+    const Kind kind = failure.code == ErrorCode::interrupted ? Kind::stopped : Kind::ended;
     for (Member& member : members_) {
       if (!member.connection.socket().open()) continue;
-      send(member.connection, HandshakeHeader::Kind::ended, -1, 0, payload_of(text));
+      send(member.connection, kind, -1, 0, payload_of(failure.text));
     }
   } catch (...) {
     // There is no memory for a message. The others will notice the closed connections.

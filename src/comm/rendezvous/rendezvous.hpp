@@ -53,8 +53,9 @@ class Rendezvous {
   /// Until `connect` returns, all ranks notice the end of any of them.
   /// Throws Error: usage (rank 0 refuses this rank, or two processes have the same rank), peer_lost
   /// (names the first rank that did not connect within `seconds`, or that has ended), resource;
-  /// what `check` throws, which rank 0 reports to the others. `log` (may be empty) is told once for
-  /// whom this process waits, if that takes long.
+  /// what `check` throws. Ranks tell each other why they give up: the others then throw the same
+  /// text, with `interrupted` if that was the code and else with `peer_lost`. `log` (may be empty)
+  /// is told once for whom this process waits, if that takes long.
   std::vector<Introduction> introduce(double seconds, const Check& check,
                                       const LogCallback& log = {});
 
@@ -62,7 +63,8 @@ class Rendezvous {
   /// at this rank's own place are closed. Collective; call it once. After `introduce`, it returns
   /// when all ranks have their connections.
   /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`, or that
-  /// has ended), resource; what `check` throws, as `introduce` does.
+  /// has ended), resource; what `check` throws, as `introduce` does, unless all ranks have met by
+  /// then.
   std::vector<std::vector<Socket>> connect(std::span<const Introduction> all, int links,
                                            double seconds, const Check& check = {});
 
@@ -173,6 +175,7 @@ class Rendezvous {
   double refused_at_ = 0;                     ///< When one did so first.
   std::string refused_;                       ///< The caller that was refused last, and why.
   bool short_of_sockets_ = false;             ///< Whether a call could not be accepted.
+  bool was_told_ = false;  ///< Whether another rank has told this one why it gives up.
 };
 
 /// A host and a port as text, such as "node1:29500" or "[fd00::2]:29500".
