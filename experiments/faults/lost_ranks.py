@@ -9,9 +9,10 @@ import time
 
 import processes
 from jobs import CLUSTER, Job, JobFailed, over_cluster, over_mpirun
-from runs import Cell, checkpoints, restart_errors, resume_errors, status
+from runs import Cell, checkpoints, completed_by, restart_errors, resume_errors, status
 
 NOTICED = 2.0  # Seconds within which survivors must end, from when they can notice a loss.
+HEARD = 0.05  # Seconds that a rank may take to notice a closed connection.
 HOSTS = 4
 
 
@@ -119,16 +120,18 @@ class Kill(LostRank):
         job, moment = self.begin(cell, draw, folder)
         lost = draw.randrange(cell.ranks)
         killed = None if moment is None else job.signal(lost, signal.SIGKILL)
-        over = killed is None or status(run) == "completed"
         launcher = job.wait(30)
-        if over:
+        if killed is None:
             return None
         done = time.monotonic()
         if launcher is None:
             job.ask_to_end()
         job.wait_for_ends(range(cell.ranks), killed + NOTICED + 1)
-        if job.end(lost)[0] not in (-signal.SIGKILL, None):
+        code, ended = job.end(lost)
+        if code not in (-signal.SIGKILL, None):
             return None  # The rank had already ended at that moment.
+        if completed_by(run, (ended or killed) + HEARD):
+            return None  # Only MPI_Finalize needed the rank, and it waits until mpirun ends it.
         others = [rank for rank in range(cell.ranks) if rank != lost]
         seconds, wrong = judge_survivors(job, {rank: {lost} for rank in others}, killed, NOTICED)
         orphans = processes.left_over()

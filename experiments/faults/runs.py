@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from typing import NamedTuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -93,6 +94,14 @@ def status(run):
         return read_json(os.path.join(run, "run.json"))["status"]
     except FileNotFoundError:
         return None
+
+
+def completed_by(run, when):
+    """Whether a run had written all its results at a time of time.monotonic()."""
+    if status(run) != "completed":
+        return False
+    age = time.time() - os.stat(os.path.join(run, "run.json")).st_mtime
+    return time.monotonic() - age <= when
 
 
 def checkpoints(run):

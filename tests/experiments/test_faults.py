@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -119,6 +120,13 @@ class Trials(WithMpirun):
     def test_a_survivor_that_names_nobody_is_found(self):
         wrong = self.wrong(lost_ranks.Kill, "silent")
         self.assertEqual(len([each for each in wrong if "did not say who" in each]), 2, wrong)
+
+    def test_a_rank_that_is_lost_after_its_run_is_no_trial(self):
+        self.write("run/run.json", '{"status": "completed"}')
+        self.assertTrue(runs.completed_by(self.path("run"), time.monotonic()))
+        self.assertFalse(runs.completed_by(self.path("run"), time.monotonic() - 1))
+        self.write("run/run.json", '{"status": "failed"}')
+        self.assertFalse(runs.completed_by(self.path("run"), time.monotonic()))
 
     def test_another_exit_code_is_found(self):
         wrong = self.wrong(lost_ranks.Kill, "code")
