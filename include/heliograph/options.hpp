@@ -267,7 +267,7 @@ enum class SaveFailure : std::uint8_t {
 /// Where and when a run saves checkpoints, and which one it resumes (docs/checkpoints.md).
 struct CheckpointOptions {
   /// Folder of this run's checkpoints, of which the last two are kept. One run at a time may use
-  /// it. Empty: nothing is saved.
+  /// it. Empty: nothing is saved, and `every` must be 0.
   std::filesystem::path folder;
   /// Epochs between checkpoints. 0: only when the callbacks ask to save or stop, and at the end of
   /// a run that has saved or resumed one.

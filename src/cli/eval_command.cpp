@@ -72,7 +72,8 @@ std::vector<OptionField<EvalRequest>> eval_fields() {
       "Write the input of the output map, or of the last layer if there is none, fp32: nodes "
       "x --hidden, with --jk concat nodes x (--layers x --hidden).",
       HELIOGRAPH_MEMBER(embeddings));
-  fields.add("overwrite", "Replace results in --out and the files of --save-*.",
+  fields.add("overwrite",
+             "Replace results in --out and the files of --save-*, outside a data set's folder.",
              HELIOGRAPH_MEMBER(run.overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));
   return fields.take();

@@ -74,7 +74,8 @@ std::vector<OptionField<ExportRequest>> export_fields() {
       HELIOGRAPH_MEMBER(asked));
   fields.add("to", "FILE", "The file to write; its extension decides the form. Required.",
              HELIOGRAPH_MEMBER(to));
-  fields.add("overwrite", "Replace --to if it exists and is a .csv, .npy or partition.",
+  fields.add("overwrite",
+             "Replace --to if it is a .csv, .npy or partition, outside a data set's folder.",
              HELIOGRAPH_MEMBER(run.overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(run.input));
   return fields.take();

@@ -112,14 +112,14 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
   }
   const std::string predictions = read_text(path("run/predictions.npy"));
   refused(eval("--save-logits", "run/predictions.npy"), 2, "exists and is not an array of logits");
-  refused(cut("run/predictions.npy"), 2, "lies in a run: it is not replaced");
+  refused(cut("run/predictions.npy"), 2, "has the name of a file of the run there");
   write_npy(folder_ / "features.npy", std::vector<float>(8, 1), 4, 2);
   refused(cut("features.npy"), 2, "exists and is not an array of owners");
   write_npy(folder_ / "labels.npy", std::vector<std::int32_t>(4, 1), 4, 1);
   refused(eval("--save-logits", "labels.npy"), 2, "exists and is not an array of logits");
   EXPECT_EQ(read_text(path("run/predictions.npy")), predictions);
   refused({"eval", "--checkpoint", path("run"), "--out", path("run")}, 2,
-          "lies in a run: it is not replaced");
+          "has the name of a file of the run there");
 
   // Export would take files that the run lacks for the run's.
   const char* const of_run = "has the name of a file of the run there";
@@ -132,7 +132,10 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
            path("unscored")},
           2, of_run);
   EXPECT_FALSE(fs::exists(folder_ / "unscored" / "predictions.npy"));
-  EXPECT_EQ(run_command(eval("--save-logits", "run/mine.npy")).code, 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_command(eval("--save-logits", "run/mine.npy")).code, 0);
+    EXPECT_EQ(run_command(cut("run/owners")).code, 0);
+  }
   refused(eval("--save-logits", "l.csv"), 2, "whose name ends in .npy");
   EXPECT_FALSE(fs::exists(path("l.csv")));
   auto twice = eval("--save-logits", "l.npy");

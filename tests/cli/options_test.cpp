@@ -352,6 +352,7 @@ TEST(Validate, RefusesEachValueByName) {
       {"aggregate-storage bf16",
        [](auto& o) { o.reproducible = true, o.model.aggregate_storage = RowStorage::bf16; }},
       {"tf32 needs device cuda", [](auto& o) { o.tf32 = true; }},
+      {"needs a directory to save to", [](auto& o) { o.checkpoint.every = 1; }},
       {"epochs", [](auto& o) { o.epochs = 0; }},
       {"eval-every", [](auto& o) { o.eval_every = -1; }},
       {"eval-every", [](auto& o) { o.eval_every = 0, o.patience = 1; }},

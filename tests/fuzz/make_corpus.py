@@ -344,6 +344,7 @@ def main():
     put("watch_frames", "good-text", frame(1, b"out of memory", 4) + frame(2, b"was lost"))
     put("watch_frames", "bad-magic", b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n")
     plain = [bytes([kind, 0, 0]) for kind in range(11)]
+    stopped = bytes([0x1b, 0, 4]) + b"gone"
     call, answer, choose, table, connected, refused, ended, challenge, proof = (
         plain[kind] for kind in (1, 2, 3, 4, 5, 7, 8, 9, 10))
     put("rendezvous", "called", b"\0" + call + proof + choose + connected)
@@ -351,6 +352,7 @@ def main():
     put("rendezvous", "caller", b"\1" + challenge + answer + table + connected)
     put("rendezvous", "caller-refused", b"\1" + bytes([0x17, 0, 5]) + b"go on")
     put("rendezvous", "caller-ended", b"\1" + challenge + answer + ended + refused)
+    put("rendezvous", "caller-stopped", b"\1" + challenge + answer + table + stopped)
 
 
 main()

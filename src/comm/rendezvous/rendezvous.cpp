@@ -253,8 +253,9 @@ void Rendezvous::receive_from(int rank) {
     if (rank == 0 && kind == Kind::refused) end_refused(connection.text());
     if (kind == Kind::ended || kind == Kind::stopped) {
       was_told_ = true;
+      const std::string why = connection.text();
       throw Error(kind == Kind::stopped ? ErrorCode::interrupted : ErrorCode::peer_lost,
-                  connection.text());
+                  why.empty() ? fmt::format("rank {} has given up", rank) : why);
     }
     if (rank == 0 && kind == Kind::table) read_table(connection);
   }

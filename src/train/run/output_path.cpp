@@ -87,20 +87,18 @@ void require_writable(const OutputPath& output) {
   }
   if (fs::is_directory(path, ignored)) refuse(" is a directory");
   if (!permitted(path, parent)) refuse(std::string(" cannot be written: ") + std::strerror(errno));
-  const bool in_run = fs::is_regular_file(parent / "run.json", ignored);
-  if (!fs::exists(path, ignored)) {
-    if (in_run && RunDirectory::holds_as_own(parent, path)) {
-      refuse(" has the name of a file of the run there; choose another");
-    }
-    return;
+  const bool exists = fs::exists(path, ignored);
+  if (exists && output.kind.may_be_data && holds_data(parent)) {
+    refuse(" lies in a data set: it is not replaced; choose another name");
   }
-  const bool may_be_data = output.kind.may_be_data;
-  if (may_be_data && holds_data(parent)) refuse(" lies in a data set: it is not replaced");
-  if (!output.kind.matches(path)) {
+  if (exists && !output.kind.matches(path)) {
     refuse(fmt::format(" exists and is not {}: it is not replaced", output.kind.name));
   }
-  if (may_be_data && in_run) refuse(" lies in a run: it is not replaced");
-  if (!output.overwrite) refuse(" exists; choose another name or add --overwrite");
+  const bool in_run = fs::is_regular_file(parent / "run.json", ignored);
+  if (in_run && RunDirectory::holds_as_own(parent, path)) {
+    refuse(" has the name of a file of the run there; choose another");
+  }
+  if (exists && !output.overwrite) refuse(" exists; choose another name or add --overwrite");
 }
 
 void require_writable_partition(const char* flag, const std::string& path, bool overwrite) {

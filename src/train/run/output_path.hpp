@@ -28,7 +28,7 @@ struct OutputPath {
 
 /// Throws Error(usage) if the output cannot be written, lies in a native data set, shards or a
 /// checkpoint, has the name of a file of the run in whose directory it lies, or would replace
-/// anything but a file of its kind that is not part of a data set.
+/// anything but a file of its kind outside a data set's folder.
 void require_writable(const OutputPath& output);
 
 /// The same for the files of a partition that write_partition writes to `path`.
