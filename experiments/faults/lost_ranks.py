@@ -12,7 +12,9 @@ from jobs import CLUSTER, Job, JobFailed, over_cluster, over_mpirun
 from runs import Cell, checkpoints, completed_by, restart_errors, resume_errors, status
 
 NOTICED = 2.0  # Seconds within which survivors must end, from when they can notice a loss.
-HEARD = 0.05  # Seconds that a rank may take to notice a closed connection.
+# Seconds that a rank may take to notice a closed connection. If rank 0 has completed the run before,
+# it no longer needs the rank.
+HEARD = 0.05
 HOSTS = 4
 
 
@@ -131,7 +133,7 @@ class Kill(LostRank):
         if code not in (-signal.SIGKILL, None):
             return None  # The rank had already ended at that moment.
         if completed_by(run, (ended or killed) + HEARD):
-            return None  # Only MPI_Finalize needed the rank, and it waits until mpirun ends it.
+            return None  # The others wait for the rank in MPI_Finalize until mpirun ends them.
         others = [rank for rank in range(cell.ranks) if rank != lost]
         seconds, wrong = judge_survivors(job, {rank: {lost} for rank in others}, killed, NOTICED)
         orphans = processes.left_over()

@@ -63,9 +63,9 @@ int guarded(const std::vector<std::string>& words) {
     if (written || reader_has_left(STDOUT_FILENO)) return code;
     return complain("standard output cannot be written", out_of_resources);
   } catch (const Error& error) {
-    complain(error.what(), exit_code(error.code()));
+    const int code = complain(error.what(), exit_code(error.code()));
     if (trains) fail_waiting_processes(error);
-    return exit_code(error.code());
+    return code;
   } catch (const std::bad_alloc&) {
     return complain("out of memory", out_of_resources);
   } catch (const std::length_error&) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "comm/batch.hpp"
+#include "comm/clock.hpp"
 #include "comm/mpi/transport.hpp"
 #include "comm/processes/launcher.hpp"
 #include "comm/rendezvous/launch_variables.hpp"
@@ -22,6 +23,8 @@ std::atomic<bool> has_joined = false;
 
 /// Time for other survivors to end; LossGuard ends those that still compute after 0.4 s.
 constexpr double kLeaveSeconds = 0.7;
+/// How long a process that fails before it joins others waits for them, to tell them why.
+constexpr double kTellSeconds = 2;
 
 /// The number of processes in torchrun's variables; 1 if they are not set.
 int processes_of_torchrun() {
@@ -213,11 +216,13 @@ void join_processes(const TransportOptions& transport, FunctionRef<void()> work)
 
 void fail_waiting_processes(const Error& error) noexcept {
   TransportOptions transport;
-  transport.timeout_seconds = 2;
+  transport.timeout_seconds = 2 * kTellSeconds;
   try {
     if (has_joined || !awaited_processes(transport)) return;
     Processes processes(transport);
-    processes.join();
+    processes.join([&error, until = monotonic_seconds() + kTellSeconds] {
+      if (monotonic_seconds() > until) throw error;  // Whoever has come hears of it.
+    });
     processes.fail(error.code(), error.what());
     processes.reports();  // Gives the others the time to hear of it.
   } catch (const std::exception&) {

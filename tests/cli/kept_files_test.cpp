@@ -123,6 +123,10 @@ TEST_F(KeptFiles, ListsAndArraysReplaceOnlyTheirKind) {
 
   // Export would take files that the run lacks for the run's.
   const char* const of_run = "has the name of a file of the run there";
+  write_npy(folder_ / "elsewhere.npy", std::vector<float>(8, 1), 4, 2);
+  fs::create_symlink(folder_ / "elsewhere.npy", folder_ / "run" / "logits.npy");
+  refused(eval("--save-logits", "run/logits.npy"), 2, of_run);
+  fs::remove(folder_ / "run" / "logits.npy");
   refused(eval("--save-logits", "run/logits.npy"), 2, of_run);
   refused(cut("run/embeddings.npy"), 2, of_run);
   train("unscored", {"--eval-every", "0", "--checkpoint-every", "2"});

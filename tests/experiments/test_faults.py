@@ -4,6 +4,7 @@ With --heliograph PATH: some trials of the real command instead, where mpirun is
 
 import contextlib
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -101,6 +102,12 @@ class Trials(WithMpirun):
         self.assertGreater(trial["saved"], 0)
         self.assertIn("1 of 1 (100 %)", report.kill_table([trial]))
 
+    def test_a_rank_killed_after_its_run_is_no_trial(self):
+        answers = itertools.chain([True], itertools.repeat(False))
+        with mock.patch.object(lost_ranks, "completed_by", side_effect=answers) as asked:
+            self.trial(lost_ranks.Kill)
+        self.assertGreaterEqual(asked.call_count, 2)
+
     def test_a_run_goes_on_by_mpirun(self):
         trial = self.trial(lost_ranks.Kill, number=12)
         self.assertEqual(campaign.wrong_in(trial), [])
@@ -121,7 +128,7 @@ class Trials(WithMpirun):
         wrong = self.wrong(lost_ranks.Kill, "silent")
         self.assertEqual(len([each for each in wrong if "did not say who" in each]), 2, wrong)
 
-    def test_a_rank_that_is_lost_after_its_run_is_no_trial(self):
+    def test_a_run_is_completed_by_a_time(self):
         self.write("run/run.json", '{"status": "completed"}')
         self.assertTrue(runs.completed_by(self.path("run"), time.monotonic()))
         self.assertFalse(runs.completed_by(self.path("run"), time.monotonic() - 1))

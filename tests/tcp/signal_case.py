@@ -155,3 +155,18 @@ def signals(options):
             _, err = process.communicate(timeout=30)  # It waits for the others for longer.
             require(process.returncode == 128 + number and "before all ranks had met" in err,
                     f"{number.name} alone: {process.returncode}, {err}")
+
+    # While the ranks meet, one tells the others, which end with 130 if they get no signal.
+    variables = variables_of(3)
+    met = [subprocess.Popen([options.heliograph, "train", "--data", data], stdin=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True,
+                            env=environment(**{**variables, "RANK": rank, "LOCAL_RANK": rank}))
+           for rank in (0, 1)]
+    for line in met[0].stderr:
+        if "waiting for rank 2 of 3" in line:  # So rank 1 is connected.
+            break
+    met[1].send_signal(signal.SIGTERM)
+    for process, code in zip(met, (130, 143)):
+        _, err = process.communicate(timeout=30)
+        require(process.returncode == code and "stopped by SIGTERM before all ranks" in err,
+                f"SIGTERM to rank 1 of 3: {process.returncode}, {err}")

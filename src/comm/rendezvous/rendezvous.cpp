@@ -208,16 +208,16 @@ void Rendezvous::confirm(double seconds, const Check& check) {
   if (rank_ != 0) {
     send(member(0).connection, HandshakeHeader::Kind::connected, 0, 0);
     std::exception_ptr stop;  // What `check` has thrown.
-    double late = 0;
+    double deadline = 0;
     const Check check_once = [&] {
-      if (stop && monotonic_seconds() > late) std::rethrow_exception(stop);
+      if (stop && monotonic_seconds() > deadline) std::rethrow_exception(stop);
       if (stop || !check) return;
       try {
         check();
       } catch (...) {
         report_failure();  // Rank 0 may have confirmed before it hears of this: all have met then.
         stop = std::current_exception();
-        late = monotonic_seconds() + kReportSeconds;
+        deadline = monotonic_seconds() + kReportSeconds;
       }
     };
     try {
@@ -268,13 +268,19 @@ void Rendezvous::receive_from(int rank) {
 /// Tells rank 0 of the exception that is being handled, or all others if this is rank 0.
 void Rendezvous::report_failure() noexcept {
   using Kind = HandshakeHeader::Kind;
+  if (was_told_ && rank_ != 0) return;  // Rank 0 knows.
   try {
     RankFailure failure = current_failure();
     if (!was_told_) failure.text = fmt::format("rank {}: {}", rank_, failure.text);
     const Kind kind = failure.code == ErrorCode::interrupted ? Kind::stopped : Kind::ended;
-    for (Member& member : members_) {
-      if (!member.connection.socket().open()) continue;
-      send(member.connection, kind, -1, 0, payload_of(failure.text));
+    const auto tell = [&](Connection& connection) {
+      if (connection.socket().open()) send(connection, kind, -1, 0, payload_of(failure.text));
+    };
+    for (Member& member : members_) tell(member.connection);
+    if (!introducing_) return;
+    // Ranks that have been answered may take themselves for connected.
+    for (Attempt& attempt : attempts_) {
+      if (attempt.state == Attempt::State::answered) tell(attempt.connection);
     }
   } catch (...) {
     // There is no memory for a message. The others will notice the closed connections.

@@ -53,9 +53,9 @@ class Rendezvous {
   /// Until `connect` returns, all ranks notice the end of any of them.
   /// Throws Error: usage (rank 0 refuses this rank, or two processes have the same rank), peer_lost
   /// (names the first rank that did not connect within `seconds`, or that has ended), resource;
-  /// what `check` throws. Ranks tell each other why they give up: the others then throw the same
-  /// text, with `interrupted` if that was the code and else with `peer_lost`. `log` (may be empty)
-  /// is told once for whom this process waits, if that takes long.
+  /// what `check` throws. Ranks tell each other why they give up: the others then throw that text
+  /// after the rank's number, with `interrupted` if that was the code and else with `peer_lost`.
+  /// `log` (may be empty) is told once for whom this process waits, if that takes long.
   std::vector<Introduction> introduce(double seconds, const Check& check,
                                       const LogCallback& log = {});
 
@@ -63,8 +63,9 @@ class Rendezvous {
   /// at this rank's own place are closed. Collective; call it once. After `introduce`, it returns
   /// when all ranks have their connections.
   /// Throws Error: peer_lost (names the first rank that was not reached within `seconds`, or that
-  /// has ended), resource; what `check` throws, as `introduce` does, unless all ranks have met by
-  /// then.
+  /// has ended), resource; what `check` throws, as `introduce` does. But if a rank has reported to
+  /// rank 0 that it is connected, what its `check` throws is dropped if rank 0 lets all go on
+  /// within 2 seconds.
   std::vector<std::vector<Socket>> connect(std::span<const Introduction> all, int links,
                                            double seconds, const Check& check = {});
 

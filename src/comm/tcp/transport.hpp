@@ -14,7 +14,8 @@ struct TcpTransportOptions : ProcessGroupOptions {
   TcpTransportOptions() { piece_bytes = std::size_t{256} << 10; }
 
   LaunchVariables launch;
-  /// Called now and then while the constructor waits for others; may throw.
+  /// Called now and then while the constructor waits for others. May throw, which ends the
+  /// constructor unless all ranks have met meanwhile (Rendezvous::connect).
   std::function<void()> check;
   LogCallback log;  ///< Is told for whom the constructor waits if that takes long; may be empty.
 };

@@ -351,7 +351,7 @@ void validate(const TrainOptions& options, const GivenOption& given) {
   require_at_least(0, "checkpoint-every", options.checkpoint.every);
   require_together(options.checkpoint.every == 0 || !options.checkpoint.folder.empty(),
                    "--checkpoint-every, which may come from a config, needs a directory to save to "
-                   "(--out, or CheckpointOptions::folder); --checkpoint-every 0 saves none");
+                   "(--out; in the library checkpoint.folder); --checkpoint-every 0 saves none");
   require_at_least(1, "epochs", options.epochs);
   require_at_least(0, "eval-every", options.eval_every);
   require_at_least(0, "verify", options.verify_every);

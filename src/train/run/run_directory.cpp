@@ -204,14 +204,21 @@ bool RunDirectory::holds_run(const fs::path& path) {
 }
 
 bool RunDirectory::holds_as_own(const fs::path& directory, const fs::path& file) {
-  std::error_code ignored;
-  const fs::path run = fs::weakly_canonical(fs::absolute(directory), ignored);
-  const fs::path inside = fs::weakly_canonical(fs::absolute(file), ignored).lexically_relative(run);
-  if (inside.empty()) return false;
-  if (inside == "." || *inside.begin() == kCheckpointsFolder) return true;
-  const auto is = [&](const char* name) { return inside == name; };
-  return is(kRunJson) || is(kNextRunJson) || is(kMetricsFile) ||
-         std::ranges::any_of(kResultFiles, is);
+  const auto real = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::weakly_canonical(fs::absolute(path), ignored);
+  };
+  const auto is_own = [run = real(directory)](const fs::path& path) {
+    const fs::path inside = path.lexically_relative(run);
+    if (inside.empty()) return false;
+    if (inside == "." || *inside.begin() == kCheckpointsFolder) return true;
+    const auto is = [&](const char* name) { return inside == name; };
+    return is(kRunJson) || is(kNextRunJson) || is(kMetricsFile) ||
+           std::ranges::any_of(kResultFiles, is);
+  };
+  // A file of the run may be a link to elsewhere.
+  const fs::path named = fs::absolute(file);
+  return is_own(real(file)) || is_own(real(named.parent_path()) / named.filename());
 }
 
 void RunDirectory::complete_replacement(const fs::path& path) {
