@@ -97,10 +97,10 @@ struct Dataset {
 /// that ascend strictly, neighbours in range, no self-loop, both directions of undirected edges
 /// with one weight, weights that are 0 or a normal fp32 number. Features: one row a node, finite
 /// values, columns of sparse rows in range and ascending. Labels: classes in range, indicators 0 or
-/// 1, no target infinite, at least one labelled node; one name a class, or none. Splits: a role for
-/// every node, none for unlabelled nodes, at least one training node. Throws Error: bad_input
-/// (names the data set, the array, the first fault and its node), resource (2^31 or more nodes).
-/// `train`, `evaluate`, `write_shards` and `save_native` call it.
+/// 1, no target infinite, at least one labelled node; distinct names in UTF-8, one a class, or
+/// none. Splits: a role for every node, none for unlabelled nodes, at least one training node.
+/// Throws Error: bad_input (names the data set, the array, the first fault and its node), resource
+/// (2^31 or more nodes). `train`, `evaluate`, `write_shards` and `save_native` call it.
 void validate(const Dataset& dataset);
 
 }  // namespace heliograph

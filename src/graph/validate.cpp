@@ -11,6 +11,7 @@
 #include "graph/edge_weights.hpp"
 #include "graph/refuse.hpp"
 #include "graph/rows.hpp"
+#include "graph/utf8.hpp"
 
 namespace heliograph {
 namespace {
@@ -233,6 +234,9 @@ void validate_dataset(const Dataset& dataset, const std::string& where, bool nee
            dataset.labels.classes);
   }
   std::vector<std::string> names = dataset.class_names;
+  for (std::size_t c = 0; c < names.size(); ++c) {
+    if (!is_utf8(names[c])) refuse(where, "the name of class {} is not UTF-8", c);
+  }
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
     refuse(where, "two classes have the name '{}': give each its own, or merge them", *twice);

@@ -93,6 +93,8 @@ TEST_F(MusaeTest, ErrorsNameFileAndPlace) {
         std::pair{"id,page_type\n0\n", "line 2: 1 fields instead of 2"},
         std::pair{"id,page_type\nx,a\n", "the id 'x' is not an integer"},
         std::pair{"id,page_type\n0,\"a\n", "line 2: a quote is not closed"},
+        std::pair{"id,page_type\n0,a\n1,caf\xe9\n",
+                  "target.csv, line 3: the page_type is not UTF-8; iconv"},
         std::pair{"id,page_type\n0,\n", "no node has a page_type"}}) {
     write_text(folder_ / "target.csv", text);
     SCOPED_TRACE(text);

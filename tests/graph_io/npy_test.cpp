@@ -92,12 +92,13 @@ TEST_F(NpyTest, EveryTruncationAndATrailingByteAreRefused) {
 }
 
 TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
-  const auto write = [&](const std::string& dtype, const std::string& shape) {
+  const auto write = [&](const std::string& dtype, const std::string& shape,
+                         const std::string& data = {}) {
     const std::string header =
         "{'descr': '" + dtype + "', 'fortran_order': False, 'shape': " + shape + ", }\n";
     std::string text("\x93NUMPY\x01\x00", 8);
     text += {static_cast<char>(header.size()), '\x00'};
-    write_text(folder_ / "claim.npy", text + header);
+    write_text(folder_ / "claim.npy", text + header + data);
   };
   for (const char* dtype : {"<U0", "<i0", "<f0", "|V0"}) {
     write(dtype, "(1099511627776,)");
@@ -109,6 +110,11 @@ TEST_F(NpyTest, AHeaderAloneCannotClaimValues) {
                      [&] { read_npy(folder_ / "claim.npy"); });
   write("<U0", "(0,)");
   EXPECT_TRUE(to_strings(read_npy(folder_ / "claim.npy")).empty());
+  for (const std::uint32_t code : {0xd800U, 0xdfffU, 0x110000U}) {
+    write("<U1", "(1,)", std::string(reinterpret_cast<const char*>(&code), sizeof(code)));
+    test::expect_error(ErrorCode::bad_input, "entry 0 is not unicode",
+                       [&] { to_strings(read_npy(folder_ / "claim.npy")); });
+  }
   // Nor do pickled objects prove that there are so many.
   write("|O", "(1099511627776,)");
   const NpyArray objects = read_npy(folder_ / "claim.npy");

@@ -116,6 +116,10 @@ std::vector<Fault> faults() {
       {"role_without_label", "node 16 has a role but no label",
        [](Dataset& d) { d.splits[0].role = with(d.splits[0].role, 16, Role::train); }},
       {"class_names", "1 class names for 3 classes", [](Dataset& d) { d.class_names = {"one"}; }},
+      {"latin_1", "the name of class 1 is not UTF-8",
+       [](Dataset& d) {
+         d.class_names = {"a", "caf\xe9", "b"};
+       }},
       {"indicator", "label [1, 2] is 7, which is neither 0 nor 1",
        [](Dataset& d) { d.labels.indicators = with(d.labels.indicators, 5, std::uint8_t{7}); },
        true},

@@ -435,7 +435,8 @@ std::vector<std::string> to_strings(const NpyArray& array) {
       std::uint32_t code = 0;
       std::memcpy(&code, array.data.data() + (i * width + c) * 4, 4);
       if (code == 0) break;  // Shorter strings are padded with zeros.
-      if (code > 0x10ffff) refuse(array.name, "entry {} is not unicode", i);
+      const bool surrogate = code >= 0xd800 && code < 0xe000;
+      if (code > 0x10ffff || surrogate) refuse(array.name, "entry {} is not unicode", i);
       append_utf8(out[i], code);
     }
   }

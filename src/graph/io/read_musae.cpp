@@ -19,6 +19,7 @@
 #include "graph/io/readers.hpp"
 #include "graph/io/text.hpp"
 #include "graph/refuse.hpp"
+#include "graph/utf8.hpp"
 #include "graph/validate.hpp"
 
 namespace heliograph {
@@ -68,6 +69,10 @@ Column read_target_column(const fs::path& file, const std::string& wanted) {
     std::vector<std::string> fields = split_record(lines, line);
     if (fields.size() != header.size()) {
       lines.refuse("{} fields instead of {}", fields.size(), header.size());
+    }
+    if (!is_utf8(fields[target])) {
+      lines.refuse("the {} is not UTF-8; iconv -f latin1 -t utf8 converts a file in Latin-1",
+                   column.name);
     }
     const auto id = parse_number<std::int64_t>(trim(fields[id_column]));
     if (!id) lines.refuse("the id '{}' is not an integer", fields[id_column]);
