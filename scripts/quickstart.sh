@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 machine to a first result: installs missing packages, builds the command,
 # makes a real graph (Debian's packages and their dependencies), trains on it over 4 ranks with fp32
-# and with 1-bit exchange, and prints both side by side. Takes under 6 minutes on two cores. Safe to
+# and with 1-bit exchange, and prints both side by side. Takes 6 to 8 minutes on two cores. Safe to
 # repeat; writes only to build/quickstart and runs/quickstart. The command is then
 # build/quickstart/heliograph; its last lines say how to install it.
 # Environment: EPOCHS (default 40), RANKS (default 4).
