@@ -24,7 +24,10 @@ def starved_signal_thread(pid):
     """Lets the process's thread that waits for signals run rarely: at the lowest priority, on a core
     that four other processes keep busy. Where the system forbids that, it runs as always."""
     folder = f"/proc/{pid}/task"
-    threads = [name for name in os.listdir(folder) if read(folder, name, "comm").strip() == "signals"]
+    def waiting():
+        return [name for name in os.listdir(folder) if read(folder, name, "comm").strip() == "signals"]
+    wait_until(waiting, "a thread waits for signals")  # A thread names itself once it runs.
+    threads = waiting()
     require(len(threads) == 1, f"{len(threads)} threads wait for signals")
     busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
     with contextlib.suppress(OSError):
