@@ -14,6 +14,7 @@
 #include "core/parse_number.hpp"
 #include "graph/io/files.hpp"
 #include "graph/refuse.hpp"
+#include "graph/utf8.hpp"
 
 namespace heliograph {
 namespace {
@@ -295,19 +296,6 @@ std::vector<Out> to_integers(const NpyArray& array, const char* advice,
   return out;
 }
 
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-    return;
-  }
-  const int extra = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  constexpr unsigned kLead[] = {0, 0xc0, 0xe0, 0xf0};
-  out += static_cast<char>(kLead[extra] | (code >> (6 * extra)));
-  for (int shift = 6 * (extra - 1); shift >= 0; shift -= 6) {
-    out += static_cast<char>(0x80U | ((code >> shift) & 0x3fU));
-  }
-}
-
 }  // namespace
 
 std::int64_t NpyArray::elements() const {
@@ -435,8 +423,7 @@ std::vector<std::string> to_strings(const NpyArray& array) {
       std::uint32_t code = 0;
       std::memcpy(&code, array.data.data() + (i * width + c) * 4, 4);
       if (code == 0) break;  // Shorter strings are padded with zeros.
-      const bool surrogate = code >= 0xd800 && code < 0xe000;
-      if (code > 0x10ffff || surrogate) refuse(array.name, "entry {} is not unicode", i);
+      if (!is_unicode_scalar(code)) refuse(array.name, "entry {} is not unicode", i);
       append_utf8(out[i], code);
     }
   }

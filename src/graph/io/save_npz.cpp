@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/throw_error.hpp"
 #include "graph/io/npz.hpp"
 #include "graph/io/parts.hpp"
+#include "graph/utf8.hpp"
 #include "heliograph/io.hpp"
 
 namespace heliograph {
@@ -76,23 +76,9 @@ NpyArray mask(std::string name, const std::vector<Split>& splits, std::int64_t n
   return array;
 }
 
-/// The code points of valid UTF-8.
-std::u32string decoded(std::string_view text) {
-  std::u32string codes;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte & 0xc0) == 0x80 && !codes.empty()) {
-      codes.back() = codes.back() << 6 | (byte & 0x3f);
-    } else {
-      codes += byte < 0x80 ? byte : byte & (byte < 0xe0 ? 0x1f : byte < 0xf0 ? 0x0f : 0x07);
-    }
-  }
-  return codes;
-}
-
 NpyArray class_names(const std::vector<std::string>& names) {
   std::vector<std::u32string> texts;
-  for (const std::string& name : names) texts.push_back(decoded(name));
+  for (const std::string& name : names) texts.push_back(decode_utf8(name).value());
   const std::size_t width =
       std::max<std::size_t>(1, std::ranges::max(texts, {}, &std::u32string::size).size());
   std::vector<std::int32_t> codes;
