@@ -122,6 +122,28 @@ TEST(Strangers, WhoKnowsTheKeyIsAnsweredWithAProof) {
   });
 }
 
+TEST(Strangers, WhoHasBeenAnsweredIsToldWhyRankZeroEnds) {
+  const std::uint16_t port = free_port();
+  std::atomic<bool> answered{false};
+  const auto caught = on_threads(2, [&](int rank) {
+    TcpTransportOptions options = patient(keyed(rank, 2, port));
+    if (rank == 0) {
+      options.check = [&answered] {
+        if (answered) throw Error(ErrorCode::interrupted, "ended by hand");
+      };
+      return meet(options);
+    }
+    HandCaller caller(options.launch);
+    caller.begin();
+    caller.send_proof(caller.handshake.proof_of(Handshake::Side::caller, options.launch.key));
+    EXPECT_EQ(caller.receive(), Kind::answer);
+    answered = true;
+    EXPECT_EQ(caller.receive(), Kind::stopped);
+    EXPECT_EQ(caller.connection().text(), "rank 0: ended by hand");
+  });
+  EXPECT_EQ(caught[0].code, ErrorCode::interrupted);
+}
+
 TEST(Strangers, AWrongKeyAReplayAndAReflectionAreRefused) {
   expect_no_effect([](const LaunchVariables& launch) {
     const auto expect_refused = [&](HandCaller& caller, const ProofBytes& proof) {
