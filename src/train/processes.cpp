@@ -215,8 +215,7 @@ void join_processes(const TransportOptions& transport, FunctionRef<void()> work)
 }
 
 void fail_waiting_processes(const Error& error) noexcept {
-  TransportOptions transport;
-  transport.timeout_seconds = 2 * kTellSeconds;
+  const TransportOptions transport;
   try {
     if (has_joined || !awaited_processes(transport)) return;
     Processes processes(transport);

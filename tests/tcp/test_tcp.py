@@ -182,6 +182,11 @@ def command(options):
         job = require_codes(start(options, 3, ["sh", "-c", differs, str(wrong), *words]), [2] * 3,
                             "a flag that is wrong on one rank")
         require("--bits must be 1, 2" in job.words(), job.words())
+    # Where not all come, those that do hear of it too.
+    absent = 'if [ "$RANK" = 1 ]; then exit 0; fi; ' + differs
+    job = require_codes(start(options, 3, ["sh", "-c", absent, "2", *words]), [5, 0, 2],
+                        "a flag that is wrong on one rank, and a rank that does not come")
+    require("rank 2: --bits must be 1, 2" in job.read("err.0"), job.words())
 
     # Either rank may be the first to fail, and then the other may hear of that before it fails too.
     missing = ["--data", os.path.join(options.folder, "none")]
