@@ -59,7 +59,7 @@ std::vector<OptionField<PartitionRequest>> partition_fields() {
              "run directory, a checkpoint or a .safetensors file), so that eval and train "
              "--init-from can use them on the shards.",
              HELIOGRAPH_MEMBER(train.init_from));
-  fields.add("overwrite", "Replace --out and --owners if they exist.",
+  fields.add("overwrite", "Replace --out, and --owners outside a data set's folder, if they exist.",
              HELIOGRAPH_MEMBER(overwrite));
   fields.add_part(message_fields(), HELIOGRAPH_MEMBER(input));
   return fields.take();
